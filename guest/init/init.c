@@ -1,0 +1,228 @@
+/* cloche-init: the first process in a box, and the only one of ours in it.
+ *
+ * Theory of operation. The launcher builds the room (namespaces, root, groups, ids) and executes this program in
+ * it from a sealed memfd, so that nothing of the launcher's memory, arguments or environment is inside. Init puts
+ * on the last layers (rlimits, no_new_privs, Landlock, seccomp), proves all of them (verify.c), reports, and waits
+ * for INIT_GO. Only then does it fork and execute the user's program. It reaps whatever is orphaned, reports how
+ * the program ended, kills the rest, and exits.
+ *
+ * In a container init is pid 1 and wears the layers itself. In the process engine it is a subreaper that must be
+ * able to kill what the program leaves behind, so only its child wears them; signal scope, another uid, or the
+ * supervisor keeps the child's hands off it.
+ *
+ * If the launcher dies, the control socket closes, and init ends the box. */
+#include "layers.h"
+#include "plan.h"
+#include "verify.h"
+
+#include "os/hardening.h"
+#include "os/process.h"
+#include "os/process_tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct init_plan *plan;
+static char **strings;
+
+static void die(const char *subject, int code, const char *text)
+{
+    struct init_message message = {.kind = INIT_FAILED, .code = code, .is_layer = subject != NULL};
+    snprintf(message.subject, sizeof message.subject, "%s", subject ? subject : "");
+    snprintf(message.text, sizeof message.text, code ? "%s: %s" : "%s", text, strerror(-code));
+    process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
+    _exit(70);
+}
+
+static void plan_read(void)
+{
+    struct stat status;
+    if (fstat(INIT_PLAN_FD, &status) < 0 || status.st_size < (off_t)sizeof *plan || status.st_size > PLAN_SIZE_MAX)
+        die(NULL, -EINVAL, "the plan has a wrong size");
+    size_t size = (size_t)status.st_size;
+    plan = malloc(size + 1);
+    if (!plan || pread(INIT_PLAN_FD, plan, size, 0) != (ssize_t)size || plan->magic != PLAN_MAGIC ||
+        plan->size != size)
+        die(NULL, -EINVAL, "the plan cannot be read");
+    ((char *)plan)[size] = '\0';
+    close(INIT_PLAN_FD);
+    size_t count = 1 + (size_t)plan->argument_count + plan->environment_count + plan->read_count +
+                   plan->write_count + plan->device_count;
+    strings = calloc(count + 1, sizeof *strings);
+    char *at = (char *)(plan + 1), *end = (char *)plan + size;
+    for (size_t i = 0; strings && i < count; i++) {
+        if (at >= end)
+            die(NULL, -EINVAL, "the plan has fewer strings than it says");
+        strings[i] = at;
+        at += strlen(at) + 1;
+    }
+    if (!strings)
+        die(NULL, -ENOMEM, "no memory for the plan");
+}
+
+/* Lays argv and envp out as NULL-terminated lists: the strings stand one after the other without gaps. */
+static char **list_of(size_t first, size_t count)
+{
+    char **list = calloc(count + 1, sizeof *list);
+    if (!list)
+        die(NULL, -ENOMEM, "no memory for the arguments");
+    memcpy(list, strings + first, count * sizeof *list);
+    return list;
+}
+
+static void put_on_layers(void)
+{
+    size_t first = 1 + (size_t)plan->argument_count + plan->environment_count;
+    struct layers_wanted wanted = {
+        .plan = plan,
+        .read_paths = strings + first,
+        .write_paths = strings + first + plan->read_count,
+        .device_paths = strings + first + plan->read_count + plan->write_count,
+    };
+    struct layers_state state = {0};
+    struct layers_fault fault = {0};
+    if (layers_put_on(&wanted, &state, &fault) < 0 || verify_layers(plan, &state, &fault) < 0)
+        die(fault.layer, fault.code, fault.text);
+    struct init_message message = {.kind = INIT_VERIFIED, .landlock_abi = state.landlock_abi};
+    if (process_send(INIT_CONTROL_FD, &message, sizeof message, -1) < 0)
+        _exit(70);
+}
+
+static void wait_for_go(void)
+{
+    char order = 0;
+    ssize_t length;
+    do
+        length = read(INIT_CONTROL_FD, &order, 1);
+    while (length < 0 && errno == EINTR);
+    if (length != 1 || order != INIT_GO)
+        _exit(71); /* the launcher is gone, or changed its mind */
+}
+
+static void run_program(char **argv, char **envp)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (!hardening_removed(new_session))
+        setsid();
+    if (chdir(strings[0]) < 0 && chdir("/") < 0)
+        _exit(72);
+    execve(argv[0], argv, envp);
+    struct init_message message = {.kind = INIT_EXEC_FAILED, .code = -errno};
+    process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
+    _exit(127);
+}
+
+static pid_t start_program(char **argv, char **envp)
+{
+    if (plan->flags & PLAN_CONTAINER) {
+        put_on_layers();
+        wait_for_go();
+    }
+    pid_t child = fork();
+    if (child < 0)
+        die(NULL, -errno, "cannot fork the program");
+    if (child == 0) {
+        if (!(plan->flags & PLAN_CONTAINER)) {
+            put_on_layers();
+            wait_for_go();
+        }
+        run_program(argv, envp);
+    }
+    return child;
+}
+
+/* Reaps all that have ended; true when the program is among them. */
+static bool reap(pid_t program, int *ret_status)
+{
+    bool ended = false;
+    for (;;) {
+        int status;
+        pid_t pid = waitpid(-1, &status, WNOHANG | __WALL);
+        if (pid <= 0)
+            return ended;
+        if (pid == program) {
+            *ret_status = status;
+            ended = true;
+        }
+    }
+}
+
+static void end_box(void)
+{
+    if (plan->flags & PLAN_CONTAINER)
+        _exit(0); /* the kernel ends the rest of a pid namespace with its first process */
+    process_tree_kill_children(plan->flags & PLAN_OWN_UID);
+    _exit(0);
+}
+
+static void watch(pid_t program, int signal_fd)
+{
+    struct pollfd polled[] = {{.fd = INIT_CONTROL_FD, .events = POLLIN}, {.fd = signal_fd, .events = POLLIN}};
+    for (;;) {
+        int status = 0;
+        if (reap(program, &status)) {
+            struct init_message message = {.kind = INIT_ENDED, .wait_status = status};
+            process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
+            end_box();
+        }
+        if (poll(polled, 2, -1) < 0 && errno != EINTR)
+            end_box();
+        if (polled[1].revents) {
+            struct signalfd_siginfo discarded[8];
+            if (read(signal_fd, discarded, sizeof discarded) < 0 && errno != EAGAIN)
+                end_box();
+        }
+        if (polled[0].revents) { /* an order to stop, or the launcher is gone */
+            char order = INIT_STOP;
+            /* The program waits for its INIT_GO on the same socket: leave that to it. */
+            ssize_t length = recv(INIT_CONTROL_FD, &order, 1, MSG_PEEK | MSG_DONTWAIT);
+            if (length == 1 && order == INIT_GO)
+                usleep(200);
+            else
+                end_box();
+        }
+    }
+}
+
+int main(void)
+{
+    if (!hardening_removed(init_dumpable))
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* no /proc/1/mem, /proc/1/environ, /proc/1/fd for the program */
+    plan_read();
+#ifdef CLOCHE_TEST_HOOKS
+    hardening_removed_mask = plan->removed_mask;
+    hardening_verify_removed = plan->verify_removed;
+    if (hardening_removed(init_dumpable))
+        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+#endif
+    fcntl(INIT_CONTROL_FD, F_SETFD, FD_CLOEXEC);
+    if (!(plan->flags & PLAN_CONTAINER) && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+        die(NULL, -errno, "cannot become a subreaper");
+    sigset_t child_signals;
+    sigemptyset(&child_signals);
+    sigaddset(&child_signals, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child_signals, NULL);
+    int signal_fd = signalfd(-1, &child_signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signal_fd < 0)
+        die(NULL, -errno, "cannot make a signalfd");
+    char **argv = list_of(1, plan->argument_count);
+    char **envp = list_of(1 + (size_t)plan->argument_count, plan->environment_count);
+    pid_t program = start_program(argv, envp);
+    close(0); /* the program's stdio is its own: a pipe must end when the program closes it */
+    close(1);
+    close(2);
+    watch(program, signal_fd);
+}

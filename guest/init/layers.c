@@ -1,0 +1,109 @@
+#include "layers.h"
+
+#include "os/capabilities.h"
+#include "os/hardening.h"
+#include "os/landlock.h"
+#include "os/process.h"
+#include "os/seccomp/filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+int layers_fail(struct layers_fault *fault, const char *layer, int code, const char *text)
+{
+    fault->layer = layer;
+    fault->code = code;
+    snprintf(fault->text, sizeof fault->text, "%s", text);
+    return -1;
+}
+
+static int put_on_rlimits(const struct init_plan *plan, struct layers_fault *fault)
+{
+    for (uint32_t i = 0; i < plan->rlimit_count && i < PLAN_RLIMITS; i++) {
+        struct rlimit limit, now;
+        limit.rlim_cur = limit.rlim_max = plan->rlimits[i].value;
+        /* A limit that is lower already stays: raising it needs a privilege that a box does not have. */
+        if (getrlimit((int)plan->rlimits[i].resource, &now) == 0 && now.rlim_max < limit.rlim_max)
+            limit.rlim_cur = limit.rlim_max = now.rlim_max;
+        if (setrlimit((int)plan->rlimits[i].resource, &limit) < 0)
+            return layers_fail(fault, "rlimits", -errno, "cannot set a resource limit");
+    }
+    return 0;
+}
+
+static int put_on_landlock(const struct layers_wanted *wanted, struct layers_state *state, struct layers_fault *fault)
+{
+    const struct init_plan *plan = wanted->plan;
+    int abi = landlock_abi();
+    if (abi == 0)
+        return layers_fail(fault, "landlock", 0, "the kernel has no Landlock");
+    unsigned scopes = LANDLOCK_SCOPE_SIGNALS | LANDLOCK_SCOPE_ABSTRACT_SOCKETS;
+    if (hardening_removed(landlock_scope))
+        scopes = LANDLOCK_SCOPE_NONE;
+    int ruleset = landlock_ruleset_new(abi, !hardening_removed(landlock), scopes);
+    if (ruleset < 0)
+        return layers_fail(fault, "landlock", ruleset, "cannot make a Landlock ruleset");
+    const struct {
+        char **paths;
+        uint32_t count;
+        enum landlock_grant grant;
+    } groups[] = {{wanted->read_paths, plan->read_count, LANDLOCK_READ_EXEC},
+                  {wanted->write_paths, plan->write_count, LANDLOCK_READ_WRITE},
+                  {wanted->device_paths, plan->device_count, LANDLOCK_DEVICE}};
+    for (size_t group = 0; group < sizeof groups / sizeof *groups && !hardening_removed(landlock); group++) {
+        for (uint32_t i = 0; i < groups[group].count; i++) {
+            int status = landlock_ruleset_grant(ruleset, abi, groups[group].paths[i], groups[group].grant);
+            if (status < 0 && status != -ENOENT && status != -EACCES)
+                return layers_fail(fault, "landlock", status, groups[group].paths[i]);
+        }
+    }
+    int status = landlock_ruleset_enforce(ruleset);
+    close(ruleset);
+    if (status < 0)
+        return layers_fail(fault, "landlock", status, "cannot enforce the Landlock ruleset");
+    state->landlock_abi = abi;
+    state->landlock_scopes = abi >= 6 ? scopes : 0;
+    return 0;
+}
+
+/* In a container the whole of init shares one domain with the program, and that is fine: pid 1 cannot be
+ * signalled from its own namespace. Without namespaces init is outside the domain, because its child alone is in
+ * it. */
+static int put_on_seccomp(const struct init_plan *plan, struct layers_fault *fault)
+{
+    int listener = -1;
+    int status = seccomp_filter_install((enum policy_variant)plan->policy_variant,
+                                        plan->flags & PLAN_LISTENER ? &listener : NULL);
+    if (status == -EBUSY && plan->policy_variant != POLICY_PROCESS_SHARED_UID)
+        status = seccomp_filter_install((enum policy_variant)plan->policy_variant, NULL);
+    if (status < 0)
+        return layers_fail(fault, "seccomp", status, "cannot install the system-call filter");
+    if (listener >= 0) {
+        struct init_message message = {.kind = INIT_LISTENER};
+        status = process_send(INIT_CONTROL_FD, &message, sizeof message, listener);
+        close(listener);
+        if (status < 0)
+            return layers_fail(fault, "seccomp", status, "cannot hand the filter's listener over");
+    }
+    return 0;
+}
+
+int layers_put_on(const struct layers_wanted *wanted, struct layers_state *state, struct layers_fault *fault)
+{
+    const struct init_plan *plan = wanted->plan;
+    if (!hardening_removed(no_new_privs) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return layers_fail(fault, "no_new_privs", -errno, "cannot set no_new_privs");
+    if (!hardening_removed(rlimits) && put_on_rlimits(plan, fault) < 0)
+        return -1;
+    bool landlock = plan->flags & PLAN_LANDLOCK && !(hardening_removed(landlock) && hardening_removed(landlock_scope));
+    if (landlock && put_on_landlock(wanted, state, fault) < 0)
+        return -1;
+    if (!hardening_removed(seccomp) && put_on_seccomp(plan, fault) < 0)
+        return -1;
+    return 0;
+}

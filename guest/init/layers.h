@@ -1,0 +1,24 @@
+/* The layers that are put on from inside, in their order: nothing of the user's runs before the last. */
+#pragma once
+
+#include "plan.h"
+
+struct layers_wanted {
+    const struct init_plan *plan;
+    char **read_paths, **write_paths, **device_paths;
+};
+
+struct layers_state {
+    int landlock_abi; /* 0: not on */
+    unsigned landlock_scopes;
+};
+
+struct layers_fault {
+    const char *layer;
+    int code; /* negative errno, or 0 */
+    char text[256];
+};
+
+int layers_fail(struct layers_fault *fault, const char *layer, int code, const char *text);
+
+int layers_put_on(const struct layers_wanted *wanted, struct layers_state *state, struct layers_fault *fault);

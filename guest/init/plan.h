@@ -1,0 +1,70 @@
+/* What the launcher tells init, and what init tells back.
+ *
+ * The plan is one block in a sealed memfd: this header, then `string_count` NUL-terminated strings in the order of
+ * the counts. Messages go over a SOCK_SEQPACKET pair. Everything that init says after INIT_GO must be read as if
+ * the guest had said it: init shares the guest's uid. */
+#pragma once
+
+#include <stdint.h>
+
+enum { PLAN_MAGIC = 0x636c6f31, PLAN_SIZE_MAX = 8 << 20 };
+
+/* Descriptors that init is started with, beside 0, 1 and 2. */
+enum { INIT_CONTROL_FD = 3, INIT_PLAN_FD = 4 };
+
+enum plan_flag {
+    PLAN_CONTAINER = 1 << 0,     /* pid 1 of its own pid namespace: the layers go on init itself */
+    PLAN_LANDLOCK = 1 << 1,      /* file rules are wanted */
+    PLAN_LISTENER = 1 << 2,      /* ask for a seccomp listener */
+    PLAN_OWN_UID = 1 << 3,       /* nobody else on the host has our uid: kill(-1) reaches the box and only it */
+    PLAN_SIGNAL_SCOPE = 1 << 4,  /* Landlock must keep signals inside */
+    PLAN_MOUNTED_ROOT = 1 << 5,  /* the root must be read-only and the scratch places writable */
+};
+
+enum { PLAN_RLIMITS = 8 };
+
+struct init_plan {
+    uint32_t magic;
+    uint32_t size; /* of the whole block */
+    uint32_t flags;
+    uint32_t policy_variant;
+    uint64_t removed_mask; /* used by the test program only */
+    uint32_t verify_removed;
+    uint32_t rlimit_count;
+    struct {
+        uint32_t resource;
+        uint32_t unused;
+        uint64_t value;
+    } rlimits[PLAN_RLIMITS];
+    /* Strings: the working directory, then these. */
+    uint32_t argument_count;
+    uint32_t environment_count;
+    uint32_t read_count;   /* Landlock: read and run below */
+    uint32_t write_count;  /* Landlock: all below */
+    uint32_t device_count; /* Landlock: read and write these */
+};
+
+enum init_message_kind {
+    INIT_FAILED = 1,  /* text says what; code is a negative errno; subject names a layer if it is one */
+    INIT_SCRATCH,     /* with a descriptor: the scratch directory of the box */
+    INIT_LISTENER,    /* with a descriptor: the seccomp listener */
+    INIT_VERIFIED,    /* all layers are on and proved; landlock_abi tells */
+    INIT_EXEC_FAILED, /* the program could not be started; code is a negative errno */
+    INIT_ENDED,       /* the program ended; wait_status tells how */
+};
+
+struct init_message {
+    uint32_t kind;
+    int32_t code;
+    int32_t wait_status;
+    int32_t landlock_abi;
+    uint32_t is_layer;
+    char subject[64];
+    char text[512];
+};
+
+/* From the launcher, one byte each. */
+enum init_order {
+    INIT_GO = 'g',
+    INIT_STOP = 's', /* end everything in the box, then yourself */
+};

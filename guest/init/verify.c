@@ -1,0 +1,167 @@
+#include "verify.h"
+
+#include "os/capabilities.h"
+#include "os/hardening.h"
+#include "os/seccomp/policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The probes are calls that a box may make and survive: those that kill are not tried. */
+static int verify_seccomp(struct layers_fault *fault)
+{
+    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER)
+        return layers_fail(fault, "seccomp", 0, "no filter is in force");
+    if (socket(AF_INET, SOCK_STREAM, 0) >= 0 || errno != EPERM)
+        return layers_fail(fault, "seccomp", 0, "an internet socket was not refused");
+    if (syscall(SYS_unshare, 0x10000000 /* CLONE_NEWUSER */) == 0 || errno != EPERM)
+        return layers_fail(fault, "seccomp", 0, "unshare was not refused");
+    if (syscall(SYS_ptrace, 0, 0, 0, 0) == 0 || errno != EPERM)
+        return layers_fail(fault, "seccomp", 0, "ptrace was not refused");
+    if (syscall(435 /* clone3 */, NULL, 0) == 0 || errno != ENOSYS)
+        return layers_fail(fault, "seccomp", 0, "clone3 was not refused");
+    if (syscall(0x40000000 | SYS_getpid) >= 0 || errno != ENOSYS)
+        return layers_fail(fault, "seccomp", 0, "the x32 ABI was not refused");
+    return 0;
+}
+
+static int verify_privileges(const struct init_plan *plan, struct layers_fault *fault)
+{
+    /* Without any privilege of the launcher's the bounding set cannot be emptied, and means nothing. */
+    bool emptied = plan->flags & (PLAN_CONTAINER | PLAN_OWN_UID);
+    if (emptied && hardening_verified(bounding_set) && !capabilities_bounding_is_empty())
+        return layers_fail(fault, "bounding_set", 0, "the capability bounding set is not empty");
+    if (hardening_verified(no_new_privs) && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+        return layers_fail(fault, "no_new_privs", 0, "no_new_privs is not set");
+    if (hardening_verified(capabilities) && !capabilities_are_none())
+        return layers_fail(fault, "capabilities", 0, "some capability is still held");
+    return 0;
+}
+
+/* Landlock has no query; the proof is a place that the rules leave out. The control directory of the kernel's own
+ * process list is one in the process engine; in a container the root directory is readable but not writable, and
+ * so is every place outside the writable list. */
+static int verify_landlock(const struct init_plan *plan, struct layers_fault *fault)
+{
+    if (!(plan->flags & PLAN_CONTAINER)) {
+        int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+        if (fd >= 0 || errno != EACCES)
+            return layers_fail(fault, "landlock", 0, "a path outside the rules could be opened");
+    } else {
+        /* /run is a writable directory of the scratch space that no rule names: only Landlock forbids it. */
+        int fd = open("/run/landlock-proof", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (fd >= 0 || errno != EACCES)
+            return layers_fail(fault, "landlock", 0, "a file could be made outside the rules");
+    }
+    return 0;
+}
+
+/* Without namespaces our parent is outside the domain, and must be out of reach of signals. A container shares the
+ * domain with its init, so nothing outside can be named to try it on. */
+static int verify_scope(const struct init_plan *plan, const struct layers_state *state, struct layers_fault *fault)
+{
+    bool reached = !(plan->flags & PLAN_CONTAINER) && (kill(getppid(), 0) == 0 || errno != EPERM);
+    if (!state->landlock_scopes || reached)
+        return layers_fail(fault, "landlock_scope", 0, "signals are not kept inside the box");
+    return 0;
+}
+
+static int verify_root(struct layers_fault *fault)
+{
+    struct statvfs root;
+    if (statvfs("/", &root) < 0 || !(root.f_flag & ST_RDONLY))
+        return layers_fail(fault, "root_read_only", 0, "the root is not read-only");
+    if (hardening_verified(mount_nosuid) && !(root.f_flag & ST_NOSUID))
+        return layers_fail(fault, "mount_nosuid", 0, "the root is not mounted nosuid");
+    struct statvfs programs;
+    if (statvfs("/usr", &programs) == 0 && !(programs.f_flag & ST_RDONLY))
+        return layers_fail(fault, "root_read_only", 0, "/usr is not read-only");
+    if (hardening_verified(mount_nosuid) && statvfs("/usr", &programs) == 0 && !(programs.f_flag & ST_NOSUID))
+        return layers_fail(fault, "mount_nosuid", 0, "/usr is not mounted nosuid");
+    return 0;
+}
+
+static int verify_proc(struct layers_fault *fault)
+{
+    if (access("/proc/sys/kernel", F_OK) == 0 || access("/proc/sysrq-trigger", W_OK) == 0)
+        return layers_fail(fault, "proc_mask", 0, "/proc is not masked");
+    int fd = open("/proc/cmdline", O_RDONLY | O_CLOEXEC);
+    char byte;
+    bool readable = fd >= 0 && read(fd, &byte, 1) == 1;
+    if (fd >= 0)
+        close(fd);
+    return readable ? layers_fail(fault, "proc_mask", 0, "/proc/cmdline can be read") : 0;
+}
+
+static int verify_namespaces(struct layers_fault *fault)
+{
+    if (hardening_verified(pid_namespace) && getpid() != 1)
+        return layers_fail(fault, "pid_namespace", 0, "init is not the first process of its namespace");
+    char line[512] = "";
+    int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd >= 0 ? read(fd, line, sizeof line - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    line[length > 0 ? length : 0] = '\0';
+    if (hardening_verified(cgroup_namespace) && strstr(line, "cloche"))
+        return layers_fail(fault, "cgroup_namespace", 0, "the group's path on the host can be seen");
+    return 0;
+}
+
+static int verify_limits(const struct init_plan *plan, struct layers_fault *fault)
+{
+    for (uint32_t i = 0; i < plan->rlimit_count && i < PLAN_RLIMITS; i++) {
+        struct rlimit now;
+        if (getrlimit((int)plan->rlimits[i].resource, &now) < 0 || now.rlim_max > plan->rlimits[i].value)
+            return layers_fail(fault, "rlimits", 0, "a resource limit is not in force");
+    }
+    return 0;
+}
+
+/* Only what was declared may be open: 0, 1, 2 and the control socket. */
+static int verify_descriptors(struct layers_fault *fault)
+{
+    for (int fd = 3; fd < 256; fd++) {
+        if (fd == INIT_CONTROL_FD)
+            continue;
+        int flags = fcntl(fd, F_GETFD);
+        if (flags >= 0 && !(flags & FD_CLOEXEC))
+            return layers_fail(fault, "close_descriptors", 0, "a descriptor of the launcher is still open");
+    }
+    return 0;
+}
+
+int verify_layers(const struct init_plan *plan, const struct layers_state *state, struct layers_fault *fault)
+{
+    if (hardening_verified(seccomp) && verify_seccomp(fault) < 0)
+        return -1;
+    if (verify_privileges(plan, fault) < 0)
+        return -1;
+    if (hardening_verified(rlimits) && verify_limits(plan, fault) < 0)
+        return -1;
+    if (hardening_verified(close_descriptors) && verify_descriptors(fault) < 0)
+        return -1;
+    if (plan->flags & PLAN_LANDLOCK && hardening_verified(landlock) && verify_landlock(plan, fault) < 0)
+        return -1;
+    if (plan->flags & PLAN_SIGNAL_SCOPE && hardening_verified(landlock_scope) && verify_scope(plan, state, fault) < 0)
+        return -1;
+    if (!(plan->flags & PLAN_MOUNTED_ROOT))
+        return 0;
+    if (hardening_verified(root_read_only) && hardening_verified(private_root) && verify_root(fault) < 0)
+        return -1;
+    if (hardening_verified(proc_mask) && verify_proc(fault) < 0)
+        return -1;
+    return verify_namespaces(fault);
+}

@@ -1,0 +1,10 @@
+/* libcloche: runs untrusted code in a box. */
+#ifndef CLOCHE_CLOCHE_H
+#define CLOCHE_CLOCHE_H
+
+#include <cloche/error.h>
+#include <cloche/result.h>
+#include <cloche/run.h>
+#include <cloche/spec.h>
+
+#endif

@@ -1,0 +1,27 @@
+/* Whole small files, directories made and removed; every path is relative to a directory descriptor. */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+
+/* Writes all of it, also across short writes and EINTR. 0 or a negative errno. */
+int file_write_all(int fd, const void *data, size_t length);
+
+/* One write(2) of a short text to an existing file (a sysfs, procfs or cgroupfs attribute). */
+int file_write_attribute(int dir_fd, const char *path, const char *text);
+
+/* Reads at most size - 1 bytes and terminates them; returns the length or a negative errno. */
+int file_read_attribute(int dir_fd, const char *path, char *into, size_t size);
+
+/* The whole file; more than limit_bytes is -EFBIG. */
+int file_read_whole(int dir_fd, const char *path, size_t limit_bytes, struct buffer *ret);
+
+/* mkdir -p of an absolute or relative path. An existing directory is fine. */
+int file_make_directories(const char *path, unsigned mode);
+
+/* Removes the entry and all below it without following links or crossing into other mounts; 0 when it is not
+ * there. */
+int file_remove_tree(int dir_fd, const char *name);

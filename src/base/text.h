@@ -1,0 +1,30 @@
+/* Quantities as people write them, and small helpers for strings. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* "256M", "1.5G", "100000": powers of 1024; an optional B or iB after the letter. False when it is not a size. */
+bool text_parse_size(const char *text, int64_t *ret_bytes);
+
+/* "10s", "500ms", "2m", "1h", "1.5" (seconds). */
+bool text_parse_duration(const char *text, int64_t *ret_ms);
+
+/* "0.5" or "2" (CPUs), or "50%". */
+bool text_parse_cpus(const char *text, int64_t *ret_millicpus);
+
+bool text_parse_count(const char *text, int64_t *ret_count);
+
+/* Into a caller's buffer, which is returned: "512 MiB", "30 s". */
+const char *text_format_size(int64_t bytes, char *into, size_t size);
+const char *text_format_duration(int64_t ms, char *into, size_t size);
+
+/* A user name, image name, environment variable name: what may appear in paths or lists that we build. */
+bool text_is_plain_name(const char *text);
+bool text_is_environment_name(const char *text, size_t length);
+
+bool text_is_utf8(const char *text, size_t length);
+
+/* Distance by insertions, deletions and substitutions, for "did you mean". */
+size_t text_edit_distance(const char *one, const char *other);

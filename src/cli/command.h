@@ -1,0 +1,52 @@
+/* The commands and options of `cloche`, as tables: help and man page are printed from them. */
+#pragma once
+
+#include <stddef.h>
+
+struct command {
+    const char *name;
+    const char *usage;
+    const char *summary;
+    const char *description; /* paragraphs, separated by empty lines */
+    const struct option_row *options;
+    size_t option_count;
+    int (*main)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
+};
+
+struct option_row {
+    const char *name;     /* without dashes: "memory" */
+    char letter;          /* 0: none */
+    const char *argument; /* "SIZE"; NULL: a switch */
+    const char *field;    /* of a spec; NULL: the command's own */
+    const char *help;
+};
+
+extern const struct command *const commands[];
+extern const size_t command_count;
+
+extern const struct command command_run, command_doctor, command_image, command_reap;
+
+/* One step over the arguments. */
+struct option_parser {
+    int argc;
+    char **argv;
+    int at; /* next argument */
+    const char *letters; /* rest of a cluster of letters; NULL: none */
+};
+
+enum option_kind {
+    OPTION_END,        /* no more arguments */
+    OPTION_ROW,        /* an option: *ret_row, and *ret_value when it takes one */
+    OPTION_POSITIONAL, /* *ret_value */
+    OPTION_REST,       /* "--": the rest starts at parser->at */
+    OPTION_WRONG,      /* a message was printed */
+};
+
+enum option_kind option_next(struct option_parser *parser, const struct command *command,
+                             const struct option_row **ret_row, const char **ret_value);
+
+void help_print(const struct command *command);
+void help_print_overview(void);
+
+/* The man page (groff) on stdout, for the build. */
+void help_print_man(void);

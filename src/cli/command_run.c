@@ -1,0 +1,228 @@
+/* cloche run: one run from the command line. */
+#include "cli/command.h"
+#include "cli/progress_line.h"
+#include "cli/report.h"
+
+#include "base/file.h"
+#include "base/scope.h"
+#include "engine/terminal_text.h"
+#include "keeper/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { SPEC_FILE_MAX = 64 << 20 };
+
+static const struct option_row options[] = {
+    {"code", 'e', "CODE", "code", "run this code instead of a file"},
+    {"language", 'l', "NAME", "language", "the language; otherwise told by the file's extension, python for -e"},
+    {"isolation", 'i', "ENGINE", "isolation", "container (default) or process"},
+    {"image", 0, "NAME", "image", "file tree that the code sees: host (default), or see `cloche image list`"},
+    {"input", 0, "PATH[:NAME]", "input", "show a file or directory read-only below /data/input; may be repeated"},
+    {"output", 'o', "DIR", "output", "write what is left in /data/output to this directory"},
+    {"read", 0, "PATH", "read", "show a path read-only at its own place; may be repeated"},
+    {"write", 0, "PATH", "write", "let a path be written at its own place; may be repeated"},
+    {"env", 0, "NAME=VALUE", "env", "set a variable; none of the caller's are passed on"},
+    {"cwd", 0, "DIR", "cwd", "working directory in the box (/data/output)"},
+    {"memory", 'm', "SIZE", "memory", "memory of all processes, swap and files in /tmp included"},
+    {"cpu", 0, "TIME", "cpu", "CPU time of all processes together"},
+    {"wall", 't', "TIME", "wall", "time from start to end"},
+    {"cpus", 0, "NUMBER", "cpus", "share of the CPUs: 0.5 or 50% is half a core"},
+    {"pids", 0, "NUMBER", "pids", "processes and threads at one time"},
+    {"disk", 0, "SIZE", "disk", "bytes in /tmp, home, /dev/shm and /data/output together"},
+    {"inodes", 0, "NUMBER", "inodes", "files and directories in the same places"},
+    {"open-files", 0, "NUMBER", "open_files", "open files of each process"},
+    {"output-limit", 0, "SIZE", "output_limit", "bytes kept of stdout and of stderr; 16 times as much ends the run"},
+    {"collect", 0, "SIZE", "collect", "bytes of files collected from /data/output"},
+    {"collect-files", 0, "NUMBER", "collect_files", "number of files collected"},
+    {"compile", 0, "LIMIT=VALUE", NULL, "a limit of the compile step: memory=1G, wall=60s, …; may be repeated"},
+    {"accept", 0, "NAME", "accept", "run even where this cannot be enforced: memory, pids, cpus, disk, landlock"},
+    {"spec", 0, "FILE", NULL, "read the spec from a JSON file (- for stdin); options given after it override"},
+    {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
+    {"json", 'j', NULL, NULL, "print one JSON result instead of the program's output"},
+    {"quiet", 'q', NULL, NULL, "no progress line and no closing remarks"},
+    {"help", 'h', NULL, NULL, "this text"},
+};
+
+struct run_options {
+    struct spec *spec;
+    const char *config_path;
+    bool json, quiet, spec_from_stdin;
+};
+
+static int fail(const struct error *err, bool json)
+{
+    if (json)
+        report_error_json(err);
+    else
+        fprintf(stderr, "cloche: %s\n", err->text);
+    return report_error_status(err);
+}
+
+static int read_spec_file(struct run_options *options_read, const char *path, struct error *err)
+{
+    scope_buffer text = {0};
+    bool is_stdin = strcmp(path, "-") == 0;
+    int status = file_read_whole(AT_FDCWD, is_stdin ? "/dev/stdin" : path, SPEC_FILE_MAX, &text);
+    if (status < 0)
+        return error_spec(err, "spec", "spec: cannot read '%s': %s", path, strerror(-status));
+    options_read->spec_from_stdin |= is_stdin;
+    return spec_read_json(options_read->spec, text.data, text.length, err);
+}
+
+static int set_compile_limit(struct spec *spec, const char *value, struct error *err)
+{
+    const char *equals = strchr(value, '=');
+    char field[64];
+    if (!equals || snprintf(field, sizeof field, "compile.%.*s", (int)(equals - value), value) >= (int)sizeof field)
+        return error_spec(err, "compile", "compile: '%.64s' is not LIMIT=VALUE", value);
+    return spec_set(spec, field, equals + 1, err);
+}
+
+/* 1: help was printed. */
+static int take_option(struct run_options *into, const struct option_row *row, const char *value, struct error *err)
+{
+    if (row->field)
+        return spec_set(into->spec, row->field, value, err);
+    if (strcmp(row->name, "help") == 0) {
+        help_print(&command_run);
+        return 1;
+    }
+    if (strcmp(row->name, "spec") == 0)
+        return read_spec_file(into, value, err);
+    if (strcmp(row->name, "compile") == 0)
+        return set_compile_limit(into->spec, value, err);
+    if (strcmp(row->name, "config") == 0)
+        into->config_path = value;
+    else if (strcmp(row->name, "json") == 0)
+        into->json = true;
+    else
+        into->quiet = true;
+    return 0;
+}
+
+/* The first plain argument is the file, what follows are its own arguments, options included. */
+static int parse(int argc, char **argv, struct run_options *into, struct error *err)
+{
+    struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
+    for (;;) {
+        const struct option_row *row;
+        const char *value;
+        int status = 0;
+        switch (option_next(&parser, &command_run, &row, &value)) {
+        case OPTION_END:
+            return 0;
+        case OPTION_WRONG:
+            return error_spec(err, "", "%s", "");
+        case OPTION_ROW:
+            status = take_option(into, row, value, err);
+            break;
+        case OPTION_REST: {
+            bool has_code = into->spec->has_code || into->spec->code_file;
+            while (status == 0 && parser.at < argc)
+                status = spec_set(into->spec, has_code ? "arg" : "command", argv[parser.at++], err);
+            break;
+        }
+        case OPTION_POSITIONAL:
+            if (!into->spec->has_code && !into->spec->code_file && !into->spec->command.count)
+                status = spec_set(into->spec, "file", value, err);
+            else
+                status = spec_set(into->spec, "arg", value, err);
+            while (status == 0 && parser.at < argc)
+                status = spec_set(into->spec, "arg", argv[parser.at++], err);
+            break;
+        }
+        if (status != 0)
+            return status;
+    }
+}
+
+static int watch_signals(void)
+{
+    sigset_t ending;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ending, NULL);
+    return signalfd(-1, &ending, SFD_CLOEXEC);
+}
+
+static int finish(const struct run_options *given, const struct result *result)
+{
+    if (given->json) {
+        char *text = result_to_json(result, isatty(STDOUT_FILENO));
+        int status = text ? file_write_all(STDOUT_FILENO, text, strlen(text)) : -ENOMEM;
+        if (status == 0)
+            status = file_write_all(STDOUT_FILENO, "\n", 1);
+        free(text);
+        return status < 0 ? EXIT_STATUS_HOST_FAILURE : result_exit_status(result);
+    }
+    if (result->compile && !result->layer_count) /* the run itself never came: these are the compiler's words */
+        report_text(STDERR_FILENO, result->errors.kept.data, result->errors.kept.length);
+    if (!given->quiet)
+        report_remarks(result);
+    return result_exit_status(result);
+}
+
+static int run_main(int argc, char **argv)
+{
+    struct error err = {0};
+    scope_spec *spec = spec_new();
+    struct run_options given = {.spec = spec};
+    int status = spec ? parse(argc, argv, &given, &err) : -ENOMEM;
+    if (status > 0)
+        return 0;
+    if (status < 0 && !err.text[0]) /* the parser has said it */
+        return EXIT_STATUS_BAD_SPEC;
+    struct policy policy = {0};
+    if (status == 0)
+        status = policy_load(given.config_path, &policy, &err);
+    if (status < 0)
+        return fail(&err, given.json);
+    if (spec->stdin_kind == STDIN_NONE && !given.spec_from_stdin) {
+        spec->stdin_kind = STDIN_DESCRIPTOR;
+        spec->stdin_fd = STDIN_FILENO;
+    }
+    struct progress_line line = {0};
+    bool show_progress = !given.quiet && !given.json && isatty(STDERR_FILENO);
+    progress_line_init(&line, &spec->limits);
+    scope_fd cancel_fd = watch_signals();
+    struct supervise_io io = {
+        .forward_fd = {given.json ? -1 : STDOUT_FILENO, given.json ? -1 : STDERR_FILENO},
+        .for_terminal = {isatty(STDOUT_FILENO) == 1, isatty(STDERR_FILENO) == 1},
+        .output = show_progress ? progress_line_output : NULL,
+        .progress = show_progress ? progress_line_show : NULL,
+        .data = &line,
+        .cancel_fd = cancel_fd,
+    };
+    struct result *result = NULL;
+    status = keeper_run(spec, &policy, &io, &result, &err);
+    progress_line_clear(&line);
+    policy_free(&policy);
+    if (status < 0)
+        return fail(&err, given.json);
+    int exit_status = finish(&given, result);
+    result_free(result);
+    return exit_status;
+}
+
+const struct command command_run = {
+    .name = "run",
+    .usage = "run [OPTIONS] FILE | -e CODE | -- COMMAND…",
+    .summary = "run code or a command in a box",
+    .description =
+        "Runs a file, a piece of code, or any command in a fresh box, and exits as it exits. stdin, stdout and\n"
+        "stderr are passed through. The box has no network, sees nothing of the host but the image and what is\n"
+        "granted, and is removed with everything in it at the end.\n\n"
+        "Inside, inputs are in /data/input (also $CLOCHE_INPUT), what is to be kept goes to /data/output\n"
+        "($CLOCHE_OUTPUT), which is also the working directory.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .main = run_main,
+};

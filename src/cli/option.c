@@ -1,0 +1,99 @@
+#include "cli/command.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void print_unknown(const struct command *command, const char *given)
+{
+    const char *nearest = NULL;
+    size_t best = 3;
+    for (size_t i = 0; i < command->option_count; i++) {
+        size_t distance = text_edit_distance(given, command->options[i].name);
+        if (distance < best) {
+            best = distance;
+            nearest = command->options[i].name;
+        }
+    }
+    fprintf(stderr, "cloche %s: there is no option --%s%s%s%s; see `cloche %s --help`\n", command->name, given,
+            nearest ? " (did you mean --" : "", nearest ? nearest : "", nearest ? "?)" : "", command->name);
+}
+
+static enum option_kind take_value(struct option_parser *parser, const struct command *command,
+                                   const struct option_row *row, const char *attached, const char **ret_value)
+{
+    *ret_value = attached;
+    if (!row->argument && attached) {
+        fprintf(stderr, "cloche %s: --%s takes no value\n", command->name, row->name);
+        return OPTION_WRONG;
+    }
+    if (row->argument && !attached) {
+        if (parser->at >= parser->argc) {
+            fprintf(stderr, "cloche %s: --%s needs a value: %s\n", command->name, row->name, row->argument);
+            return OPTION_WRONG;
+        }
+        *ret_value = parser->argv[parser->at++];
+    }
+    return OPTION_ROW;
+}
+
+static enum option_kind take_long(struct option_parser *parser, const struct command *command, const char *text,
+                                  const struct option_row **ret_row, const char **ret_value)
+{
+    size_t length = strcspn(text, "=");
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct option_row *row = &command->options[i];
+        if (strlen(row->name) == length && strncmp(row->name, text, length) == 0) {
+            *ret_row = row;
+            return take_value(parser, command, row, text[length] ? text + length + 1 : NULL, ret_value);
+        }
+    }
+    char given[64];
+    snprintf(given, sizeof given, "%.*s", (int)length, text);
+    print_unknown(command, given);
+    return OPTION_WRONG;
+}
+
+static enum option_kind take_letter(struct option_parser *parser, const struct command *command,
+                                    const struct option_row **ret_row, const char **ret_value)
+{
+    char letter = *parser->letters++;
+    const char *rest = *parser->letters ? parser->letters : NULL;
+    parser->letters = rest;
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct option_row *row = &command->options[i];
+        if (row->letter != letter)
+            continue;
+        *ret_row = row;
+        if (!row->argument) {
+            *ret_value = NULL;
+            return OPTION_ROW;
+        }
+        parser->letters = NULL;
+        return take_value(parser, command, row, rest, ret_value);
+    }
+    fprintf(stderr, "cloche %s: there is no option -%c; see `cloche %s --help`\n", command->name, letter,
+            command->name);
+    return OPTION_WRONG;
+}
+
+enum option_kind option_next(struct option_parser *parser, const struct command *command,
+                             const struct option_row **ret_row, const char **ret_value)
+{
+    if (parser->letters)
+        return take_letter(parser, command, ret_row, ret_value);
+    if (parser->at >= parser->argc)
+        return OPTION_END;
+    const char *text = parser->argv[parser->at++];
+    if (strcmp(text, "--") == 0)
+        return OPTION_REST;
+    if (strncmp(text, "--", 2) == 0)
+        return take_long(parser, command, text + 2, ret_row, ret_value);
+    if (text[0] == '-' && text[1]) {
+        parser->letters = text + 1;
+        return take_letter(parser, command, ret_row, ret_value);
+    }
+    *ret_value = text;
+    return OPTION_POSITIONAL;
+}

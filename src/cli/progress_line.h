@@ -1,0 +1,17 @@
+/* One line on a terminal that shows a long run: elapsed time, CPU, memory against the limit. It appears after a
+ * second, gives way to output, and is gone at the end. */
+#pragma once
+
+#include "engine/supervise.h"
+
+struct progress_line {
+    const struct limits *limits;
+    bool shown;
+    int64_t last_shown_us;
+    int64_t last_output_us;
+};
+
+void progress_line_init(struct progress_line *line, const struct limits *limits);
+void progress_line_show(void *data, int64_t elapsed_us, const struct measurement *now);
+void progress_line_output(void *data, enum supervise_stream stream, const char *bytes, size_t length);
+void progress_line_clear(struct progress_line *line);

@@ -1,0 +1,94 @@
+#include "cli/report.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "engine/terminal_text.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void report_text(int fd, const char *data, size_t length)
+{
+    scope_buffer clean = {0};
+    if (!length)
+        return;
+    if (isatty(fd))
+        terminal_text_append(&clean, data, length);
+    else
+        buffer_append(&clean, data, length);
+    file_write_all(fd, clean.data, clean.length);
+}
+
+static void print_name(const char *name)
+{
+    scope_buffer clean = {0};
+    terminal_text_append(&clean, name, strlen(name));
+    for (char *at = clean.data; at && *at; at++)
+        if (*at == '\n' || *at == '\r')
+            *at = '?';
+    fputs(clean.data ? clean.data : "", stderr);
+}
+
+static void remark_on_files(const struct result *result)
+{
+    char size[32];
+    for (size_t i = 0; i < result->omission_count && i < 10; i++) {
+        fprintf(stderr, "cloche: not collected: ");
+        print_name(result->omissions[i].path);
+        fprintf(stderr, ": %s\n", result->omissions[i].reason);
+    }
+    int64_t more = (int64_t)result->omission_count - 10 + result->omissions_uncounted;
+    if (more > 0)
+        fprintf(stderr, "cloche: and %lld more not collected\n", (long long)more);
+    if (!result->file_count || !isatty(STDERR_FILENO))
+        return;
+    int64_t total = 0;
+    for (size_t i = 0; i < result->file_count; i++)
+        total += result->files[i].size;
+    fprintf(stderr, "cloche: %zu file%s in /data/output, %s\n", result->file_count, result->file_count == 1 ? "" : "s",
+            text_format_size(total, size, sizeof size));
+}
+
+void report_remarks(const struct result *result)
+{
+    if (result->cause != CAUSE_exit && result->cause != CAUSE_signal && result->cause != CAUSE_cancelled)
+        fprintf(stderr, "cloche: %s: %s\n", cause_names[result->cause],
+                result->detail[0] ? result->detail : cause_meanings[result->cause]);
+    else if (result->cause == CAUSE_cancelled)
+        fprintf(stderr, "cloche: cancelled\n");
+    else if (result->signal)
+        fprintf(stderr, "cloche: the program was ended by signal %d (%s)\n", result->signal, strsignal(result->signal));
+    if (result->exit_code >= EXIT_STATUS_PROGRAM_RESERVED && result->exit_code <= EXIT_STATUS_HOST_FAILURE)
+        fprintf(stderr, "cloche: the program exited with %d, which is shown as %d\n", result->exit_code,
+                EXIT_STATUS_PROGRAM_RESERVED);
+    if (result->output.dropped_bytes)
+        fprintf(stderr, "cloche: stdout was cut: %lld bytes are missing\n", (long long)result->output.dropped_bytes);
+    if (result->errors.dropped_bytes)
+        fprintf(stderr, "cloche: stderr was cut: %lld bytes are missing\n", (long long)result->errors.dropped_bytes);
+    for (size_t i = 0; i < result->layer_count; i++)
+        if (!result->layers[i].active && strcmp(result->layers[i].name, "cgroup") == 0)
+            fprintf(stderr, "cloche: ran without %s: %s\n", result->layers[i].name, result->layers[i].detail);
+    remark_on_files(result);
+}
+
+void report_error_json(const struct error *err)
+{
+    json_t *object = json_pack("{s:{s:s,s:s}}", "error", "code", error_kind_name(err->kind), "message", err->text);
+    if (err->subject[0])
+        json_object_set_new(json_object_get(object, "error"), err->kind == ERROR_LAYER ? "layer" : "field",
+                            json_string(err->subject));
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    printf("%s\n", text ? text : "{\"error\":{\"code\":\"host_failure\",\"message\":\"no memory\"}}");
+    free(text);
+    json_decref(object);
+}
+
+int report_error_status(const struct error *err)
+{
+    return err->kind == ERROR_SPEC    ? EXIT_STATUS_BAD_SPEC
+           : err->kind == ERROR_LAYER ? EXIT_STATUS_LAYER_MISSING
+                                      : EXIT_STATUS_HOST_FAILURE;
+}

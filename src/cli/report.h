@@ -1,0 +1,16 @@
+/* What the command line says at the end of a run. */
+#pragma once
+
+#include "base/error.h"
+#include "spec/result.h"
+
+/* Closing remarks on stderr: why it was stopped, what was cut, what was collected or left out. Nothing for a
+ * program that just ended. */
+void report_remarks(const struct result *result);
+
+/* Bytes of a guest; made harmless when the descriptor is a terminal. */
+void report_text(int fd, const char *data, size_t length);
+
+/* {"error": {"code", "message", "field"}} on stdout. */
+void report_error_json(const struct error *err);
+int report_error_status(const struct error *err);

@@ -1,0 +1,315 @@
+/* The container engine: namespaces, own root, control groups, and all layers of init on top. */
+#include "engine/engine.h"
+
+#include "base/file.h"
+#include "base/scope.h"
+#include "engine/container/identity.h"
+#include "engine/container/inspect.h"
+#include "engine/container/room.h"
+#include "engine/launch.h"
+#include "engine/layers.h"
+#include "engine/notify.h"
+#include "os/hardening.h"
+#include "os/landlock.h"
+#include "os/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *container_path_of(const struct box *box, const char *which, char *into, size_t size)
+{
+    (void)box, (void)into, (void)size;
+    static const struct {
+        const char *which, *path;
+    } paths[] = {{"home", "/home/user"}, {"tmp", "/tmp"},   {"input", "/data/input"},
+                 {"output", "/data/output"}, {"code", "/code"}};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (strcmp(which, paths[i].which) == 0)
+            return paths[i].path;
+    return "/";
+}
+
+/* Which limits a group enforces here; what cannot be had must have been accepted by name. */
+static int choose_group_limits(const struct box *box, struct cgroup_limits *ret, struct error *err)
+{
+    static const struct {
+        enum cgroup_controller controller;
+        const char *name;
+    } needed[] = {{CGROUP_MEMORY, "memory"}, {CGROUP_CPU, "cpus"}};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!cgroup_layout_has(box->cgroups, needed[i].controller) && !spec_accepts(box->spec, needed[i].name))
+            return error_layer(err, "cgroup", 0, "the %s limit cannot be enforced here: %s. To run without it: "
+                               "--accept %s", needed[i].name,
+                               box->cgroups->why_not[0] ? box->cgroups->why_not : "the controller is not available",
+                               needed[i].name);
+    const int64_t *limit = box->limits->value;
+    *ret = (struct cgroup_limits){
+        .memory_bytes = cgroup_layout_has(box->cgroups, CGROUP_MEMORY) ? limit[LIMIT_memory] : 0,
+        .pids = cgroup_layout_has(box->cgroups, CGROUP_PIDS) ? limit[LIMIT_pids] + 1 : 0, /* init is one */
+        .millicpus = cgroup_layout_has(box->cgroups, CGROUP_CPU) ? limit[LIMIT_cpus] : 0,
+    };
+    return 0;
+}
+
+static void room_close(struct room *room)
+{
+    for (size_t i = 0; i < room->grant_count; i++) {
+        scope_close_fd(&room->grants[i].userns_fd);
+        free(room->grants[i].own_path);
+    }
+}
+
+static int open_grant(const struct box *box, const struct grant *grant, struct room_grant *ret, struct error *err)
+{
+    struct stat status;
+    if (lstat(grant->host_path, &status) < 0)
+        return error_host(err, -errno, "cannot look at '%s'", grant->host_path);
+    if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
+        return error_spec(err, "input", "'%s' is neither a file nor a directory", grant->host_path);
+    ret->host_path = grant->host_path;
+    ret->device = status.st_dev;
+    ret->inode = status.st_ino;
+    ret->is_directory = S_ISDIR(status.st_mode);
+    ret->writable = grant->kind == GRANT_WRITE;
+    ret->path = grant->host_path + 1;
+    if (grant->kind == GRANT_INPUT) {
+        if (asprintf(&ret->own_path, "data/input/%s", grant->name) < 0)
+            return error_host(err, -ENOMEM, "input");
+        ret->path = ret->own_path;
+    }
+    if (box->identity->has_uid && !hardening_removed(box_uid)) {
+        ret->userns_fd = identity_mapping_namespace(status.st_uid, status.st_gid, box->identity->uid);
+        if (ret->userns_fd < 0 && ret->writable)
+            return error_host(err, ret->userns_fd, "cannot map the owner of '%s'", grant->host_path);
+    }
+    return 0;
+}
+
+/* Shorter paths first, so that a grant inside another is not covered by it. */
+static int compare_grants(const void *one, const void *other)
+{
+    size_t a = strlen(((const struct room_grant *)one)->path), b = strlen(((const struct room_grant *)other)->path);
+    return a < b ? -1 : a > b;
+}
+
+static int open_room(struct box *box, struct room *room, struct error *err)
+{
+    for (size_t i = 0; i < box->spec->grant_count; i++) {
+        struct room_grant *grant = &room->grants[room->grant_count++];
+        *grant = (struct room_grant){.userns_fd = -1};
+        int status = open_grant(box, &box->spec->grants[i], grant, err);
+        if (status < 0)
+            return status;
+    }
+    qsort(room->grants, room->grant_count, sizeof *room->grants, compare_grants);
+    bool mapped = box->identity->has_uid && !hardening_removed(box_uid);
+    room->owner_uid = mapped ? box->identity->uid : box->identity->has_uid ? 0 : BOX_UID_INSIDE;
+    room->owner_gid = mapped ? box->identity->uid : box->identity->has_uid ? 0 : BOX_GID_INSIDE;
+    return 0;
+}
+
+static int write_plan(struct box *box, struct launch *launch, struct error *err)
+{
+    scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_LISTENER | PLAN_OWN_UID};
+    bool landlock = landlock_abi() > 0;
+    if (landlock)
+        lists.flags |= PLAN_LANDLOCK;
+    if (landlock_abi() >= 6)
+        lists.flags |= PLAN_SIGNAL_SCOPE;
+    if (!hardening_removed(private_root))
+        lists.flags |= PLAN_MOUNTED_ROOT;
+    int status = string_list_add(&lists.read_paths, "/");
+    for (size_t i = 0; status == 0 && room_writable_places[i]; i++)
+        status = string_list_add(&lists.write_paths, room_writable_places[i]);
+    for (size_t i = 0; status == 0 && i < box->spec->grant_count; i++)
+        if (box->spec->grants[i].kind == GRANT_WRITE)
+            status = string_list_add(&lists.write_paths, box->spec->grants[i].host_path);
+    if (status == 0)
+        status = string_list_add(&lists.device_paths, "/dev");
+    if (status == 0)
+        status = string_list_add(&lists.device_paths, "/proc"); /* a program writes its own /proc/self/… */
+    if (status < 0)
+        return error_host(err, status, "cannot write the plan");
+    return launch_write_plan(box, &lists, launch, err);
+}
+
+static uint64_t namespace_flags(const struct box *box)
+{
+    uint64_t flags = CLONE_NEWNS;
+    if (!hardening_removed(pid_namespace))
+        flags |= CLONE_NEWPID;
+    if (!hardening_removed(network_namespace))
+        flags |= CLONE_NEWNET;
+    if (!hardening_removed(ipc_namespace))
+        flags |= CLONE_NEWIPC;
+    if (!hardening_removed(uts_namespace))
+        flags |= CLONE_NEWUTS;
+    if (!box->identity->has_uid)
+        flags |= CLONE_NEWUSER;
+    return flags;
+}
+
+/* The clock since boot starts at zero in the box: how long the host has been up is nobody's business. The
+ * namespace takes effect for what is executed or forked after this. */
+static int hide_uptime(void)
+{
+    if (unshare(CLONE_NEWTIME) < 0)
+        return errno == EINVAL ? 0 : -errno; /* kernels without time namespaces: nothing to hide behind */
+    struct timespec boot;
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    char offsets[64];
+    snprintf(offsets, sizeof offsets, "boottime -%lld 0\n", (long long)boot.tv_sec);
+    return file_write_attribute(AT_FDCWD, "/proc/self/timens_offsets", offsets);
+}
+
+static int enter_profile(void)
+{
+    int status = file_write_attribute(AT_FDCWD, "/proc/self/attr/apparmor/current", "changeprofile cloche-box");
+    /* Not loaded, or no AppArmor: the launcher looks at what came of it. */
+    return status == -ENOENT || status == -EINVAL || status == -EACCES || status == -EPERM ? 0 : status;
+}
+
+static int child_enter(struct box *box, const struct room *room, uid_t caller_uid, gid_t caller_gid, struct error *err)
+{
+    int status = cgroup_join_self(&box->group);
+    if (status < 0)
+        return error_layer(err, "cgroup", status, "cannot join the control group");
+    if (!box->identity->has_uid && (status = identity_map_self(caller_uid, caller_gid, err)) < 0)
+        return status;
+    if (!hardening_removed(cgroup_namespace) && unshare(CLONE_NEWCGROUP) < 0)
+        return error_layer(err, "namespaces", -errno, "cannot make a cgroup namespace");
+    if (!hardening_removed(time_namespace) && (status = hide_uptime()) < 0)
+        return error_layer(err, "namespaces", status, "cannot make a time namespace");
+    if ((status = room_build(room, err)) < 0)
+        return status;
+    if (!hardening_removed(uts_namespace) && (sethostname("cloche", 6) < 0 || setdomainname("", 0) < 0))
+        return error_layer(err, "namespaces", -errno, "cannot set the host name");
+    if (!hardening_removed(apparmor) && (status = enter_profile()) < 0)
+        return error_layer(err, "apparmor", status, "cannot enter the profile");
+    if (box->identity->has_uid && (status = identity_leave_root(box->identity, err)) < 0)
+        return status;
+    return identity_drop_capabilities(err);
+}
+
+__attribute__((noreturn)) static void child_main(struct box *box, const struct room *room, struct launch *launch,
+                                                 uid_t caller_uid, gid_t caller_gid)
+{
+    struct error err = {0};
+    if (child_enter(box, room, caller_uid, caller_gid, &err) < 0)
+        launch_child_fail(launch, &err);
+    int status = launch_exec_init(launch);
+    error_host(&err, status, "cannot start init");
+    launch_child_fail(launch, &err);
+}
+
+static int explain_clone(int code, const struct box *box, struct error *err)
+{
+    if (box->identity->has_uid || (code != -EPERM && code != -ENOSPC && code != -EUSERS && code != -ENOSYS))
+        return error_layer(err, "namespaces", code, "cannot make the namespaces of a box");
+    return error_layer(err, "namespaces", code,
+                       "an ordinary user may not make namespaces here. Possible reasons: an outer container's filter "
+                       "(podman/docker: --security-opt seccomp=unconfined --security-opt unmask=ALL), AppArmor's "
+                       "restriction of user namespaces (Ubuntu 24.04: load Cloche's profile with `make install`), "
+                       "kernel.unprivileged_userns_clone=0, or user.max_user_namespaces=0. --isolation process needs "
+                       "none of it");
+}
+
+static int start_child(struct box *box, struct room *room, struct launch *launch, struct error *err)
+{
+    uid_t uid = geteuid();
+    gid_t gid = getegid();
+    int cgroup_fd = box->group.version == CGROUP_V2 ? box->group.dir_fd[CGROUP_MEMORY] : -1;
+    pid_t pid = process_clone(namespace_flags(box), cgroup_fd, &box->pidfd);
+    if (pid < 0)
+        return explain_clone(pid, box, err);
+    if (pid == 0)
+        child_main(box, room, launch, uid, gid);
+    box->pid = pid;
+    return 0;
+}
+
+static int container_start(struct box *box, struct result *result, struct error *err)
+{
+    struct cgroup_limits group_limits;
+    int status = choose_group_limits(box, &group_limits, err);
+    if (status < 0)
+        return status;
+    if (box->cgroups->version != CGROUP_NONE) {
+        status = cgroup_create(box->cgroups, box->identity->name, &group_limits, &box->group, err);
+        if (status < 0)
+            return status;
+    }
+    box->policy_variant = POLICY_CONTAINER;
+    scope_launch launch = LAUNCH_UNSET;
+    struct room room __attribute__((cleanup(room_close))) = {.box = box, .launch = &launch};
+    status = open_room(box, &room, err);
+    if (status == 0)
+        status = launch_prepare(box, &launch, err);
+    if (status == 0)
+        status = write_plan(box, &launch, err);
+    if (status == 0)
+        status = start_child(box, &room, &launch, err);
+    launch_close(&launch); /* or we would never see the end of the pipes */
+    if (status == 0)
+        status = launch_await_verified(box, 20000, err);
+    if (status == 0 && box->scratch_fd < 0 && !hardening_removed(private_root))
+        status = error_host(err, -EPROTO, "the box did not hand over its scratch space");
+    if (status == 0)
+        status = inspect_container(box, &group_limits, result, err);
+    return status;
+}
+
+static void container_measure(struct box *box, struct measurement *now)
+{
+    struct cgroup_usage usage;
+    cgroup_usage_read(&box->group, &usage);
+    now->memory_bytes = usage.memory_bytes;
+    now->peak_memory_bytes = usage.memory_peak_bytes;
+    now->cpu_user_us = usage.cpu_user_us;
+    now->cpu_system_us = usage.cpu_system_us;
+    now->pids = usage.pids_now > 0 ? usage.pids_now - 1 : 0;
+    now->peak_pids = usage.pids_peak > 0 ? usage.pids_peak - 1 : usage.pids_peak;
+    now->pids_refused = usage.pids_refused;
+    now->oom_kills = usage.oom_kills;
+    struct statfs space;
+    if (box->scratch_fd >= 0 && fstatfs(box->scratch_fd, &space) == 0) {
+        now->disk_bytes = (int64_t)(space.f_blocks - space.f_bfree) * space.f_bsize;
+        now->disk_is_full = space.f_bfree == 0 || space.f_ffree == 0;
+    }
+}
+
+static void container_stop(struct box *box)
+{
+    if (box->pidfd >= 0)
+        process_pidfd_kill(box->pidfd, SIGKILL);
+    if (hardening_removed(pid_namespace))
+        cgroup_kill(&box->group);
+}
+
+static void container_destroy(struct box *box)
+{
+    cgroup_destroy(&box->group);
+}
+
+const struct engine engine_container = {
+    .isolation = ISOLATION_CONTAINER,
+    .name = "container",
+    .path_of = container_path_of,
+    .start = container_start,
+    .measure = container_measure,
+    .answer = notify_end_box,
+    .stop = container_stop,
+    .destroy = container_destroy,
+    .measure_period_ms = 50,
+};

@@ -1,0 +1,454 @@
+/* Theory of operation. The new root is a small tmpfs, mounted on /proc of the child's own mount namespace (a
+ * directory that every system has, and whose content is not needed below). Into it go: read-only binds of the
+ * image's top-level directories; one size-limited tmpfs, the scratch, whose subdirectories are bound to /tmp, the
+ * home, /data/output, /dev/shm and /run, so that one limit covers them all; a new /proc with everything masked
+ * that is not in the table; a /dev of six devices; the code; the inputs. Then the root itself is made read-only
+ * and becomes the root.
+ *
+ * Until the pivot the host's tree is still around us, so no path is walked through anything that an image or a
+ * guest could have put a link into: names are single components below descriptors that we made. */
+#include "engine/container/room.h"
+
+#include "base/file.h"
+#include "base/scope.h"
+#include "image/host_view.h"
+#include "os/hardening.h"
+#include "os/mount.h"
+#include "os/process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+const char *const room_writable_places[] = {"/tmp", "/home/user", "/data/output", "/dev/shm", NULL};
+
+static unsigned image_flags(void)
+{
+    return MOUNT_RECURSIVE | MOUNT_NO_DEVICES | (hardening_removed(root_read_only) ? 0 : MOUNT_READ_ONLY) |
+           (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID);
+}
+
+static int make_directory(const char *name, mode_t mode)
+{
+    return mkdir(name, mode) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static int make_file(const char *name, const void *data, size_t length, mode_t mode)
+{
+    scope_fd fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (fd < 0)
+        return -errno;
+    int status = length ? file_write_all(fd, data, length) : 0;
+    /* The mode must not depend on the caller's umask. */
+    return status < 0 ? status : fchmod(fd, mode) < 0 ? -errno : 0;
+}
+
+/* Shows one entry of a source directory at the same name below dir_fd: links are copied, all else is bound. */
+static int show_entry(int source_fd, const char *name, int dir_fd, unsigned flags)
+{
+    struct stat status;
+    if (fstatat(source_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (S_ISLNK(status.st_mode)) {
+        char target[PATH_MAX];
+        ssize_t length = readlinkat(source_fd, name, target, sizeof target - 1);
+        if (length < 0)
+            return -errno;
+        target[length] = '\0';
+        return symlinkat(target, dir_fd, name) < 0 ? -errno : 0;
+    }
+    if (S_ISDIR(status.st_mode)) {
+        if (mkdirat(dir_fd, name, 0755) < 0 && errno != EEXIST)
+            return -errno;
+    } else if (S_ISREG(status.st_mode)) {
+        scope_fd place = openat(dir_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0444);
+        if (place < 0)
+            return -errno;
+    } else {
+        return 0; /* devices, sockets and pipes of an image are not shown */
+    }
+    scope_fd source = openat(source_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (source < 0)
+        return -errno;
+    return mount_bind(source, "", dir_fd, name, flags);
+}
+
+static int show_host_etc(int image_fd)
+{
+    if (mkdir("etc", 0755) < 0 || mkdir("etc/ssl", 0755) < 0)
+        return -errno;
+    for (size_t i = 0; host_view_etc[i]; i++) {
+        const char *slash = strchr(host_view_etc[i], '/');
+        char parent[64], host_parent[64];
+        snprintf(parent, sizeof parent, "etc/%.*s", slash ? (int)(slash - host_view_etc[i]) : 0, host_view_etc[i]);
+        snprintf(host_parent, sizeof host_parent, "%s", parent);
+        scope_fd from = openat(image_fd, host_parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        scope_fd into = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (from < 0 || into < 0)
+            continue;
+        int status = show_entry(from, slash ? slash + 1 : host_view_etc[i], into, image_flags());
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+static bool is_our_own_place(const char *name)
+{
+    static const char *const ours[] = {"proc", "sys", "dev", "tmp", "run", "data", "code", "home", ".", ".."};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        if (strcmp(name, ours[i]) == 0)
+            return true;
+    return false;
+}
+
+static int show_directory_image(int image_fd)
+{
+    int copy = openat(image_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    scope_dir *dir = copy < 0 ? NULL : fdopendir(copy);
+    if (!dir)
+        return -errno;
+    scope_fd root = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        if (is_our_own_place(entry->d_name))
+            continue;
+        int status = show_entry(image_fd, entry->d_name, root, image_flags());
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+static int show_image(const struct room *room)
+{
+    scope_fd image = open(room->box->image->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (image < 0)
+        return -errno;
+    if (!room->box->image->is_host)
+        return show_directory_image(image);
+    scope_fd root = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; host_view_trees[i]; i++) {
+        int status = show_entry(image, host_view_trees[i], root, image_flags());
+        if (status < 0)
+            return status;
+    }
+    return show_host_etc(image);
+}
+
+/* Files of /etc that name the box's own user and host. An image's own are covered. */
+static int write_identity_files(void)
+{
+    static const struct {
+        const char *name, *text;
+    } files[] = {
+        {"passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/bash\n"
+                   "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+        {"group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"},
+        {"hostname", "cloche\n"},
+        {"hosts", "127.0.0.1 localhost cloche\n::1 localhost\n"},
+        {"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
+    };
+    int status = make_directory("code/.etc", 0755);
+    for (size_t i = 0; status == 0 && i < sizeof files / sizeof *files; i++) {
+        char ours[64];
+        snprintf(ours, sizeof ours, "etc/%s", files[i].name);
+        scope_fd etc = open("etc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (etc < 0)
+            return make_directory("etc", 0755) < 0 ? -errno : 0;
+        status = make_file(ours, files[i].text, strlen(files[i].text), 0444);
+        if (status != -EROFS && status != -EEXIST && status != -EACCES)
+            continue;
+        /* The image's own /etc is bound here: ours goes on top of its file, if it has a plain one. */
+        char spare[64];
+        snprintf(spare, sizeof spare, "code/.etc/%s", files[i].name);
+        struct stat there;
+        status = 0;
+        if (fstatat(etc, files[i].name, &there, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(there.st_mode))
+            continue;
+        scope_fd target = openat(etc, files[i].name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        status = make_file(spare, files[i].text, strlen(files[i].text), 0444);
+        if (status == 0)
+            status = mount_bind(AT_FDCWD, spare, target, "", MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEVICES);
+    }
+    return status;
+}
+
+/* One tmpfs behind all writable places, mounted at /tmp and in the end covered there by its own subdirectory. */
+static int make_scratch(const struct room *room)
+{
+    const int64_t *limit = room->box->limits->value;
+    char options[128];
+    int length = snprintf(options, sizeof options, "mode=0755");
+    if (!hardening_removed(scratch_size))
+        length += snprintf(options + length, sizeof options - (size_t)length, ",size=%lld",
+                           (long long)limit[LIMIT_disk]);
+    if (!hardening_removed(scratch_inodes))
+        snprintf(options + length, sizeof options - (size_t)length, ",nr_inodes=%lld", (long long)limit[LIMIT_inodes]);
+    unsigned flags = MOUNT_NO_DEVICES | (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID);
+    int status = mount_new("tmpfs", "tmp", flags, options);
+    static const struct {
+        const char *name;
+        mode_t mode;
+    } places[] = {{"tmp/tmp", 01777}, {"tmp/home", 0755}, {"tmp/output", 0755}, {"tmp/shm", 01777}, {"tmp/run", 0755}};
+    for (size_t i = 0; status == 0 && i < sizeof places / sizeof *places; i++)
+        if (mkdir(places[i].name, 0700) < 0 || chown(places[i].name, room->owner_uid, room->owner_gid) < 0 ||
+            chmod(places[i].name, places[i].mode) < 0)
+            status = -errno;
+    if (status < 0)
+        return status;
+    scope_fd scratch = open("tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (scratch < 0)
+        return -errno;
+    struct init_message message = {.kind = INIT_SCRATCH};
+    status = process_send(room->launch->child_control, &message, sizeof message, scratch);
+    static const struct {
+        const char *from, *to;
+    } binds[] = {{"tmp/home", "home/user"}, {"tmp/output", "data/output"}, {"tmp/run", "run"},
+                 {"tmp/shm", "dev/shm"},    {"tmp/tmp", "tmp"}};
+    for (size_t i = 0; status == 0 && i < sizeof binds / sizeof *binds; i++)
+        status = mount_bind(AT_FDCWD, binds[i].from, AT_FDCWD, binds[i].to, 0);
+    return status;
+}
+
+static int make_devices(void)
+{
+    if (hardening_removed(minimal_dev))
+        return mount_bind(AT_FDCWD, "/dev", AT_FDCWD, "dev", MOUNT_RECURSIVE);
+    static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
+    for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+        char from[32], to[32];
+        snprintf(from, sizeof from, "/dev/%s", devices[i]);
+        snprintf(to, sizeof to, "dev/%s", devices[i]);
+        int status = make_file(to, NULL, 0, 0666);
+        if (status == 0)
+            status = mount_bind(AT_FDCWD, from, AT_FDCWD, to, MOUNT_NO_SUID | MOUNT_NO_EXEC);
+        if (status < 0)
+            return status;
+    }
+    static const struct {
+        const char *target, *name;
+    } links[] = {{"/proc/self/fd", "dev/fd"},       {"/proc/self/fd/0", "dev/stdin"}, {"/proc/self/fd/1", "dev/stdout"},
+                 {"/proc/self/fd/2", "dev/stderr"}, {"pts/ptmx", "dev/ptmx"}};
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++)
+        if (symlink(links[i].target, links[i].name) < 0)
+            return -errno;
+    if (mkdir("dev/pts", 0755) < 0 || mkdir("dev/shm", 0755) < 0)
+        return -errno;
+    return mount_new("devpts", "dev/pts", MOUNT_NO_SUID | MOUNT_NO_EXEC, "newinstance,ptmxmode=0666,mode=0620");
+}
+
+/* Entries of /proc that stay; all others that are not processes are covered. */
+static bool is_open_proc_entry(const char *name)
+{
+    static const char *const open_entries[] = {"cpuinfo", "filesystems", "loadavg", "meminfo", "mounts",  "net",
+                                               "self",    "stat",        "thread-self", "uptime", "version"};
+    for (size_t i = 0; i < sizeof open_entries / sizeof *open_entries; i++)
+        if (strcmp(name, open_entries[i]) == 0)
+            return true;
+    return name[0] == '.' || (name[0] >= '0' && name[0] <= '9');
+}
+
+static int mask_proc(void)
+{
+    scope_dir *dir = opendir("proc");
+    if (!dir)
+        return -errno;
+    struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        if (is_open_proc_entry(entry->d_name))
+            continue;
+        bool is_directory = entry->d_type == DT_DIR;
+        if (!is_directory && entry->d_type != DT_REG)
+            continue;
+        int status = mount_bind(AT_FDCWD, is_directory ? "code/.empty" : "dev/null", dirfd(dir), entry->d_name,
+                                MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_EXEC);
+        if (status < 0 && status != -ENOENT)
+            return status;
+    }
+    return 0;
+}
+
+static int make_proc(struct error *err)
+{
+    int status = mount_new("proc", "proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC, NULL);
+    if (status == -EPERM)
+        return error_layer(err, "root", 0,
+                           "a new /proc cannot be mounted: an outer container masks its own. Start it with an "
+                           "unmasked /proc (podman or docker: --security-opt unmask=ALL, "
+                           "--security-opt systempaths=unconfined), or use --isolation process");
+    if (status < 0)
+        return error_host(err, status, "cannot mount /proc");
+    if (!hardening_removed(proc_mask) && (status = mask_proc()) < 0)
+        return error_host(err, status, "cannot mask /proc");
+    return 0;
+}
+
+/* The number and kind of CPUs, which numeric libraries ask for; nothing else of /sys. */
+static int make_sys(void)
+{
+    if (hardening_removed(sys_mask))
+        return mount_bind(AT_FDCWD, "/sys", AT_FDCWD, "sys", MOUNT_RECURSIVE);
+    int status = file_make_directories("sys/devices/system/cpu", 0755);
+    if (status < 0 || access("/sys/devices/system/cpu", F_OK) < 0)
+        return status;
+    status = mount_bind(AT_FDCWD, "/sys/devices/system/cpu", AT_FDCWD, "sys/devices/system/cpu",
+                        MOUNT_RECURSIVE | MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC);
+    return status == -EINVAL || status == -ENOENT ? 0 : status; /* not a mount that we may copy: do without */
+}
+
+/* Opens the parent of a path below the new root, making directories on the way; no link is followed. */
+static int open_parent(const char *path, char *ret_last)
+{
+    scope_fd at = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (const char *slash; at >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
+        char component[NAME_MAX + 1];
+        size_t length = (size_t)(slash - path);
+        if (length == 0 || length > NAME_MAX)
+            return -ENAMETOOLONG;
+        memcpy(component, path, length);
+        component[length] = '\0';
+        if (mkdirat(at, component, 0755) < 0 && errno != EEXIST)
+            return -errno;
+        int next = openat(at, component, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (next < 0)
+            return -errno;
+        close(at);
+        at = next;
+    }
+    snprintf(ret_last, NAME_MAX + 1, "%s", path);
+    return at < 0 ? -errno : take_fd(&at);
+}
+
+/* What the launcher resolved and looked at, and nothing that was put in its place since. */
+static int open_source(const struct room_grant *grant)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    scope_fd fd = (int)syscall(SYS_openat2, AT_FDCWD, grant->host_path, &how, sizeof how);
+    struct stat status;
+    if (fd < 0 || fstat(fd, &status) < 0)
+        return -errno;
+    return status.st_dev == grant->device && status.st_ino == grant->inode ? take_fd(&fd) : -ESTALE;
+}
+
+static int show_grant(const struct room_grant *grant)
+{
+    char name[NAME_MAX + 1];
+    scope_fd source = open_source(grant);
+    if (source < 0)
+        return source;
+    scope_fd parent = open_parent(grant->path, name);
+    if (parent < 0)
+        return parent;
+    if (grant->is_directory && mkdirat(parent, name, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    if (!grant->is_directory) {
+        scope_fd place = openat(parent, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0444);
+        if (place < 0 && faccessat(parent, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+    }
+    unsigned flags = MOUNT_NO_DEVICES | (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID);
+    if (!grant->writable && !hardening_removed(input_read_only))
+        flags |= MOUNT_READ_ONLY;
+    scope_fd tree = -1;
+    if (grant->userns_fd >= 0)
+        tree = mount_clone_tree(source, "", flags, grant->userns_fd);
+    if (tree < 0) /* a file system without mapped mounts: rights are then those of a stranger */
+        tree = mount_clone_tree(source, "", flags | MOUNT_RECURSIVE, -1);
+    if (tree < 0)
+        return tree;
+    scope_fd target = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return target < 0 ? -errno : mount_attach(tree, target, "");
+}
+
+static int show_grants(const struct room *room, struct error *err)
+{
+    for (size_t i = 0; i < room->grant_count; i++) {
+        int status = show_grant(&room->grants[i]);
+        if (status == -EROFS || status == -ENOTDIR || status == -ELOOP)
+            return error_layer(err, "root", status, "/%s cannot be shown in this image", room->grants[i].path);
+        if (status < 0)
+            return error_host(err, status, "cannot show /%s in the box", room->grants[i].path);
+    }
+    return 0;
+}
+
+static int make_code(const struct room *room)
+{
+    const struct program *program = room->box->program;
+    if (!program->code_name)
+        return 0;
+    char path[NAME_MAX + 16];
+    snprintf(path, sizeof path, "code/%s", program->code_name);
+    mode_t mode = program->code_executable ? 0555 : 0444;
+    return make_file(path, program->code.data, program->code.length,
+                     hardening_removed(code_read_only) ? 0666 : mode);
+}
+
+static int make_places(void)
+{
+    static const char *const places[] = {"proc", "sys", "dev",  "tmp",         "run",        "home",
+                                         "home/user", "data", "data/input", "data/output", "code", "code/.empty"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        int status = make_directory(places[i], 0755);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+/* Test hook: the host's own tree as the root. */
+static int build_host_root(struct error *err)
+{
+    int status = mount_bind(AT_FDCWD, "/", AT_FDCWD, "/proc", MOUNT_RECURSIVE);
+    if (status == 0)
+        status = mount_pivot("/proc");
+    if (status == 0)
+        status = mount_new("proc", "/proc", 0, NULL);
+    return status < 0 ? error_host(err, status, "cannot keep the host's root") : 0;
+}
+
+int room_build(const struct room *room, struct error *err)
+{
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        return error_host(err, -errno, "cannot make mounts private");
+    if (hardening_removed(private_root))
+        return build_host_root(err);
+    char options[96];
+    snprintf(options, sizeof options, "mode=0755,nr_inodes=4096,size=%zu", room->box->program->code.length + (1 << 20));
+    int status = mount_new("tmpfs", "/proc", (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID) | MOUNT_NO_DEVICES,
+                           options);
+    if (status < 0 || chdir("/proc") < 0)
+        return error_host(err, status < 0 ? status : -errno, "cannot mount the new root");
+    umask(0);
+    if ((status = make_places()) < 0)
+        return error_host(err, status, "cannot make the directories of the root");
+    if ((status = show_image(room)) < 0)
+        return error_host(err, status, "cannot show the image '%s'", room->box->image->name);
+    if ((status = write_identity_files()) < 0)
+        return error_host(err, status, "cannot write the files of /etc");
+    if ((status = make_devices()) < 0)
+        return error_host(err, status, "cannot make /dev");
+    if ((status = make_scratch(room)) < 0)
+        return error_host(err, status, "cannot make the scratch space");
+    if ((status = make_proc(err)) < 0)
+        return status;
+    if ((status = make_sys()) < 0)
+        return error_host(err, status, "cannot make /sys");
+    if ((status = make_code(room)) < 0)
+        return error_host(err, status, "cannot write the code into the box");
+    if ((status = show_grants(room, err)) < 0)
+        return status;
+    if (!hardening_removed(root_read_only) && (status = mount_restrict(AT_FDCWD, ".", MOUNT_READ_ONLY)) < 0)
+        return error_host(err, status, "cannot make the root read-only");
+    status = mount_pivot(".");
+    return status < 0 ? error_host(err, status, "cannot change into the new root") : 0;
+}

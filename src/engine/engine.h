@@ -1,0 +1,91 @@
+/* An engine is one way of isolating. All sit behind this table; engines never know each other.
+ *
+ * A sandbox (struct box) is made by start(), which returns when every layer is on and proved and the program waits
+ * for the word to go. The supervisor (supervise.h) gives the word, moves the data, watches the limits, and decides
+ * the cause. stop() ends every process in the box; finish() waits for them, takes the last measurements; after it
+ * nothing in the box runs any more and its files can be collected. destroy() gives everything back. */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "image/image.h"
+#include "os/cgroup/cgroup.h"
+#include "os/seccomp/policy.h"
+#include "spec/result.h"
+#include "spec/spec.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* What is to be executed in the box: made from the spec by runtime/, engines do not know languages. */
+struct program {
+    struct string_list arguments; /* arguments.items[0] is an absolute path in the box */
+    struct string_list environment;
+    char *working_directory;
+    char *code_name;      /* file name of the code below the code directory; NULL: none */
+    struct slice code;
+    bool code_executable; /* the code is a program itself */
+};
+
+void program_free(struct program *program);
+
+/* What identifies a box on the host, given by keeper/record.h. */
+struct box_identity {
+    char name[64]; /* unique, plain, starts with the owner tag: names groups and directories */
+    bool has_uid;  /* the launcher is root: uid is one that only this box has */
+    uid_t uid;
+    char directory[256]; /* a private host directory of the box, removed with it; made only where needed */
+    int directory_fd;    /* -1: not made */
+};
+
+struct box {
+    const struct engine *engine;
+    const struct spec *spec;
+    const struct program *program;
+    const struct image *image;
+    const struct limits *limits; /* of this step: the spec's, or those of its compile step */
+    struct box_identity *identity;
+    const struct cgroup_layout *cgroups;
+
+    pid_t pid; /* of init */
+    int pidfd;
+    int control_fd;                     /* socket to init */
+    int stdin_fd, stdout_fd, stderr_fd; /* our ends */
+    int listener_fd;                    /* seccomp notifications; -1: none */
+    int scratch_fd;                     /* directory that holds output/, tmp/ … of the box */
+    struct cgroup group;                /* CGROUP_NONE: the box has no group */
+    bool is_reaped;
+    int64_t reaped_user_us, reaped_system_us; /* of init and all that it waited for */
+    int landlock_abi;
+    enum policy_variant policy_variant;
+    void *engine_data;
+};
+
+struct measurement {
+    int64_t memory_bytes, peak_memory_bytes;
+    int64_t cpu_user_us, cpu_system_us;
+    int64_t pids, peak_pids;
+    int64_t pids_refused;
+    int64_t oom_kills;
+    int64_t disk_bytes;
+    bool disk_is_full;
+};
+
+struct engine {
+    enum isolation isolation;
+    const char *name;
+    /* Directory names as the program sees them; `into` may be ignored for constants. */
+    const char *(*path_of)(const struct box *box, const char *which, char *into, size_t size);
+    int (*start)(struct box *box, struct result *result, struct error *err);
+    void (*measure)(struct box *box, struct measurement *now);
+    /* A message that waits on listener_fd. Returns true when the box must end; *ret_call names the call. */
+    bool (*answer)(struct box *box, const char **ret_call);
+    void (*stop)(struct box *box);
+    void (*destroy)(struct box *box);
+    int64_t measure_period_ms; /* how often limits are looked at when nothing else happens */
+};
+
+extern const struct engine engine_container;
+extern const struct engine engine_process;
+
+void box_init(struct box *box);

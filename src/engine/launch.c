@@ -1,0 +1,264 @@
+#include "engine/launch.h"
+
+#include "base/file.h"
+#include "base/scope.h"
+#include "os/hardening.h"
+#include "os/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The program of init, linked into us (see init_blob.S). */
+extern const char init_blob_start[], init_blob_end[];
+
+void box_init(struct box *box)
+{
+    *box = (struct box){.pid = -1,
+                        .pidfd = -1,
+                        .control_fd = -1,
+                        .stdin_fd = -1,
+                        .stdout_fd = -1,
+                        .stderr_fd = -1,
+                        .listener_fd = -1,
+                        .scratch_fd = -1,
+                        .group = CGROUP_UNSET};
+}
+
+void program_free(struct program *program)
+{
+    string_list_free(&program->arguments);
+    string_list_free(&program->environment);
+    free(program->working_directory);
+    free(program->code_name);
+    *program = (struct program){0};
+}
+
+/* A copy of bytes that nobody can change any more: a guest that reaches it through /proc gets a file that is not
+ * on any disk and takes no write. */
+static int sealed_memfd(const char *name, const void *data, size_t length)
+{
+    scope_fd fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    int status = file_write_all(fd, data, length);
+    if (status < 0)
+        return status;
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+        return -errno;
+    return take_fd(&fd);
+}
+
+static int make_pipe(int *ret_read, int *ret_write)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    *ret_read = ends[0];
+    *ret_write = ends[1];
+    return 0;
+}
+
+int launch_prepare(struct box *box, struct launch *launch, struct error *err)
+{
+    *launch = (struct launch)LAUNCH_UNSET;
+    int control[2];
+    int status = make_pipe(&launch->child_stdin, &box->stdin_fd);
+    if (status == 0)
+        status = make_pipe(&box->stdout_fd, &launch->child_stdout);
+    if (status == 0)
+        status = make_pipe(&box->stderr_fd, &launch->child_stderr);
+    if (status == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) < 0)
+        status = -errno;
+    if (status < 0)
+        return error_host(err, status, "cannot make the pipes of a box");
+    box->control_fd = control[0];
+    launch->child_control = control[1];
+    launch->init_fd = sealed_memfd("init", init_blob_start, (size_t)(init_blob_end - init_blob_start));
+    if (launch->init_fd < 0)
+        return error_host(err, launch->init_fd, "cannot make a memfd for init");
+    fcntl(box->stdin_fd, F_SETFL, O_NONBLOCK);
+    fcntl(box->stdout_fd, F_SETFL, O_NONBLOCK);
+    fcntl(box->stderr_fd, F_SETFL, O_NONBLOCK);
+    return 0;
+}
+
+void launch_close(struct launch *launch)
+{
+    int *fds[] = {&launch->child_stdin,   &launch->child_stdout, &launch->child_stderr,
+                  &launch->child_control, &launch->init_fd,      &launch->plan_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        scope_close_fd(fds[i]);
+}
+
+void plan_lists_free(struct plan_lists *lists)
+{
+    string_list_free(&lists->read_paths);
+    string_list_free(&lists->write_paths);
+    string_list_free(&lists->device_paths);
+}
+
+static void plan_rlimits(const struct box *box, struct init_plan *plan)
+{
+    const int64_t *limit = box->limits->value;
+    const struct {
+        int resource;
+        int64_t value;
+    } rows[] = {
+        {RLIMIT_CORE, 0},
+        {RLIMIT_NOFILE, limit[LIMIT_open_files]},
+        {RLIMIT_FSIZE, limit[LIMIT_disk]},
+        /* A backstop for each process; the sum of all is watched by the supervisor. */
+        {RLIMIT_CPU, limit[LIMIT_cpu] / 1000 + 2},
+        {RLIMIT_MEMLOCK, 8 << 20},
+        {RLIMIT_MSGQUEUE, 819200},
+        /* Counted per uid and user namespace: exact where the box has either of its own. Init is one of them. */
+        {RLIMIT_NPROC, limit[LIMIT_pids] + 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].resource == RLIMIT_NPROC && box->engine->isolation == ISOLATION_PROCESS && !box->identity->has_uid)
+            continue; /* it would count the caller's own processes */
+        plan->rlimits[plan->rlimit_count].resource = (uint32_t)rows[i].resource;
+        plan->rlimits[plan->rlimit_count].value = (uint64_t)rows[i].value;
+        plan->rlimit_count++;
+    }
+}
+
+static int append_strings(struct buffer *block, const struct string_list *list)
+{
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < list->count; i++)
+        status = buffer_append(block, list->items[i], strlen(list->items[i]) + 1);
+    return status;
+}
+
+int launch_write_plan(const struct box *box, const struct plan_lists *lists, struct launch *launch, struct error *err)
+{
+    const struct program *program = box->program;
+    struct init_plan plan = {
+        .magic = PLAN_MAGIC,
+        .flags = lists->flags,
+        .policy_variant = (uint32_t)box->policy_variant,
+#ifdef CLOCHE_TEST_HOOKS
+        .removed_mask = hardening_removed_mask,
+        .verify_removed = hardening_verify_removed,
+#endif
+        .argument_count = (uint32_t)program->arguments.count,
+        .environment_count = (uint32_t)program->environment.count,
+        .read_count = (uint32_t)lists->read_paths.count,
+        .write_count = (uint32_t)lists->write_paths.count,
+        .device_count = (uint32_t)lists->device_paths.count,
+    };
+    plan_rlimits(box, &plan);
+    scope_buffer block = {0};
+    const char *directory = program->working_directory;
+    int status = buffer_append(&block, &plan, sizeof plan);
+    if (status == 0)
+        status = buffer_append(&block, directory, strlen(directory) + 1);
+    const struct string_list *const parts[] = {&program->arguments, &program->environment, &lists->read_paths,
+                                               &lists->write_paths, &lists->device_paths};
+    for (size_t i = 0; status == 0 && i < sizeof parts / sizeof *parts; i++)
+        status = append_strings(&block, parts[i]);
+    if (status == 0 && block.length > PLAN_SIZE_MAX)
+        return error_spec(err, "env", "arguments and environment together are larger than 8 MiB");
+    if (status == 0) {
+        ((struct init_plan *)block.data)->size = (uint32_t)block.length;
+        launch->plan_fd = sealed_memfd("plan", block.data, block.length);
+        status = launch->plan_fd < 0 ? launch->plan_fd : 0;
+    }
+    return status < 0 ? error_host(err, status, "cannot write the plan of a box") : 0;
+}
+
+int launch_exec_init(struct launch *launch)
+{
+    enum { INIT_PROGRAM_FD = 5, CLEAR_OF_TARGETS = 16 };
+    const int wanted[] = {launch->child_stdin,   launch->child_stdout, launch->child_stderr,
+                          launch->child_control, launch->plan_fd,      launch->init_fd};
+    enum { COUNT = sizeof wanted / sizeof *wanted };
+    int moved[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        moved[i] = fcntl(wanted[i], F_DUPFD_CLOEXEC, CLEAR_OF_TARGETS);
+        if (moved[i] < 0)
+            return -errno;
+    }
+    for (int i = 0; i < COUNT; i++)
+        if (dup3(moved[i], i, i == INIT_PROGRAM_FD ? O_CLOEXEC : 0) < 0 && moved[i] != i)
+            return -errno;
+    if (!hardening_removed(close_descriptors) && syscall(SYS_close_range, INIT_PROGRAM_FD + 1, ~0U, 0) < 0)
+        return -errno;
+    /* Ignored signals and masks are inherited across exec: the guest starts with none of ours. */
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    char *arguments[] = {(char[]){"init"}, NULL};
+    char *environment[] = {NULL};
+    extern char **environ;
+    syscall(SYS_execveat, INIT_PROGRAM_FD, "", arguments, hardening_removed(clean_environment) ? environ : environment,
+            AT_EMPTY_PATH);
+    return -errno;
+}
+
+void launch_child_fail(const struct launch *launch, const struct error *err)
+{
+    struct init_message message = {
+        .kind = INIT_FAILED, .code = err->code, .is_layer = err->kind == ERROR_LAYER ? 1 : 0};
+    snprintf(message.subject, sizeof message.subject, "%s", err->subject);
+    snprintf(message.text, sizeof message.text, "%.*s", (int)sizeof message.text - 1, err->text);
+    process_send(launch->child_control, &message, sizeof message, -1);
+    _exit(70);
+}
+
+static int report_failure(const struct init_message *message, struct error *err)
+{
+    int code = message->code < 0 ? message->code : -EIO;
+    error_layer(err, message->subject, 0, "%s", message->text); /* the text names its errno already */
+    if (err) {
+        err->kind = message->is_layer ? ERROR_LAYER : ERROR_HOST;
+        err->code = code;
+    }
+    return code;
+}
+
+int launch_await_verified(struct box *box, int timeout_ms, struct error *err)
+{
+    for (;;) {
+        struct pollfd polled = {.fd = box->control_fd, .events = POLLIN};
+        int ready = poll(&polled, 1, timeout_ms);
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0)
+            return error_host(err, ready ? -errno : -ETIMEDOUT, "the box did not come up");
+        struct init_message message;
+        scope_fd fd = -1;
+        int length = process_receive(box->control_fd, &message, sizeof message, &fd);
+        if (length == 0)
+            return error_host(err, -EPIPE, "the box ended before it was ready");
+        if (length != (int)sizeof message)
+            return error_host(err, length < 0 ? length : -EPROTO, "init sent a message of a wrong size");
+        message.subject[sizeof message.subject - 1] = message.text[sizeof message.text - 1] = '\0';
+        switch (message.kind) {
+        case INIT_FAILED:
+            return report_failure(&message, err);
+        case INIT_SCRATCH:
+            box->scratch_fd = take_fd(&fd);
+            break;
+        case INIT_LISTENER:
+            box->listener_fd = take_fd(&fd);
+            break;
+        case INIT_VERIFIED:
+            box->landlock_abi = message.landlock_abi;
+            return 0;
+        default:
+            return error_host(err, -EPROTO, "init sent an unknown message");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+/* What all engines that start cloche-init share: pipes, the plan, the exec of init, the wait for its report. */
+#pragma once
+
+#include "engine/engine.h"
+#include "plan.h"
+
+#include <sys/resource.h>
+
+struct launch {
+    int child_stdin, child_stdout, child_stderr, child_control; /* the child's ends */
+    int init_fd;                                                /* sealed memfd with the program of init */
+    int plan_fd;
+};
+
+#define LAUNCH_UNSET                                                                                               \
+    {                                                                                                              \
+        -1, -1, -1, -1, -1, -1                                                                                     \
+    }
+
+/* Makes pipes and socket (the box gets our ends) and the memfds. */
+int launch_prepare(struct box *box, struct launch *launch, struct error *err);
+void launch_close(struct launch *launch);
+#define scope_launch __attribute__((cleanup(launch_close))) struct launch
+
+/* The plan, put together piece by piece and written into launch->plan_fd. */
+struct plan_lists {
+    uint32_t flags;
+    struct string_list read_paths, write_paths, device_paths;
+};
+
+void plan_lists_free(struct plan_lists *lists);
+#define scope_plan_lists __attribute__((cleanup(plan_lists_free))) struct plan_lists
+
+int launch_write_plan(const struct box *box, const struct plan_lists *lists, struct launch *launch, struct error *err);
+
+/* In the child: stdio, control and plan into their places, all else closed, init executed. Returns only on
+ * failure, with a negative errno. */
+int launch_exec_init(struct launch *launch);
+
+/* In the child, before init runs: tells the launcher what went wrong, and ends. */
+__attribute__((noreturn)) void launch_child_fail(const struct launch *launch, const struct error *err);
+
+/* Waits for init's report that all layers are proved, taking the descriptors that come before it. */
+int launch_await_verified(struct box *box, int timeout_ms, struct error *err);

@@ -1,0 +1,319 @@
+/* The process engine: no namespaces and no privileges needed, so that it works inside an unprivileged container.
+ *
+ * What holds: the filter, Landlock, rlimits, no_new_privs, and a private directory. What a kernel would do with
+ * namespaces and groups is done from outside here: a watchdog sums memory, processes, CPU time and disk; init is a
+ * subreaper, so that nothing escapes by forking twice. Started by root, the box has a uid of its own; started by
+ * an ordinary user it shares that user's uid, and calls that could reach the user's other files or processes go
+ * through the supervisor (mediate.c). */
+#include "base/file.h"
+#include "base/scope.h"
+#include "engine/engine.h"
+#include "engine/launch.h"
+#include "engine/layers.h"
+#include "engine/process/mediate.h"
+#include "engine/process/watchdog.h"
+#include "image/host_view.h"
+#include "os/capabilities.h"
+#include "os/hardening.h"
+#include "os/landlock.h"
+#include "os/process.h"
+#include "os/process_tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *process_path_of(const struct box *box, const char *which, char *into, size_t size)
+{
+    snprintf(into, size, "%s/%s", box->identity->directory, which);
+    return into;
+}
+
+static int make_private_places(struct box *box)
+{
+    static const struct {
+        const char *name;
+        bool writable;
+    } places[] = {{"tmp", true}, {"home", true}, {"output", true}, {"code", false}, {"input", false}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (mkdirat(box->scratch_fd, places[i].name, places[i].writable ? 0700 : 0755) < 0)
+            return -errno;
+        if (places[i].writable && box->identity->has_uid && !hardening_removed(box_uid) &&
+            fchownat(box->scratch_fd, places[i].name, box->identity->uid, box->identity->uid, AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int write_private_file(int dir_fd, const char *name, const void *data, size_t length, mode_t mode)
+{
+    scope_fd fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    int status = file_write_all(fd, data, length);
+    return status < 0 ? status : fchmod(fd, mode) < 0 ? -errno : 0;
+}
+
+static int copy_input(int input_fd, const struct grant *grant)
+{
+    scope_fd from = open(grant->host_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    scope_fd into = openat(input_fd, grant->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (from < 0 || into < 0)
+        return -errno;
+    for (;;) {
+        ssize_t moved = copy_file_range(from, NULL, into, NULL, 1 << 30, 0);
+        if (moved == 0)
+            return fchmod(into, 0444) < 0 ? -errno : 0;
+        if (moved < 0 && errno != EINTR)
+            break;
+    }
+    char chunk[65536]; /* between file systems of different kinds */
+    if (lseek(from, 0, SEEK_SET) < 0 || ftruncate(into, 0) < 0 || lseek(into, 0, SEEK_SET) < 0)
+        return -errno;
+    for (;;) {
+        ssize_t length = read(from, chunk, sizeof chunk);
+        int status = length < 0 ? -errno : file_write_all(into, chunk, (size_t)length);
+        if (status < 0)
+            return status;
+        if (length == 0)
+            return fchmod(into, 0444) < 0 ? -errno : 0;
+    }
+}
+
+/* Inputs appear below input/. Another uid cannot read what only the caller can, so root's are copied; a caller's
+ * own are linked to, and Landlock opens just them. */
+static int place_input(struct box *box, int input_fd, const struct grant *grant, struct plan_lists *lists)
+{
+    struct stat status;
+    if (stat(grant->host_path, &status) < 0)
+        return -errno;
+    if (box->identity->has_uid && S_ISREG(status.st_mode))
+        return copy_input(input_fd, grant);
+    if (symlinkat(grant->host_path, input_fd, grant->name) < 0)
+        return -errno;
+    return string_list_add(&lists->read_paths, grant->host_path);
+}
+
+static int place_grants(struct box *box, struct plan_lists *lists, struct error *err)
+{
+    scope_fd input_fd = openat(box->scratch_fd, "input", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (input_fd < 0)
+        return error_host(err, -errno, "cannot open the input directory");
+    for (size_t i = 0; i < box->spec->grant_count; i++) {
+        const struct grant *grant = &box->spec->grants[i];
+        int status;
+        if (grant->kind == GRANT_INPUT)
+            status = place_input(box, input_fd, grant, lists);
+        else if (grant->kind == GRANT_WRITE && box->identity->has_uid)
+            return error_layer(err, "box_uid", 0, "'%s' cannot be made writable for the box's own uid without mount "
+                               "namespaces; use --isolation container", grant->host_path);
+        else
+            status = string_list_add(grant->kind == GRANT_WRITE ? &lists->write_paths : &lists->read_paths,
+                                     grant->host_path);
+        if (status < 0)
+            return error_host(err, status, "cannot give '%s' to the box", grant->host_path);
+    }
+    return 0;
+}
+
+static int list_view(struct box *box, struct plan_lists *lists)
+{
+    static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
+    static const char *const facts[] = {"/proc/cpuinfo", "/proc/meminfo", "/proc/stat",        "/proc/loadavg",
+                                        "/proc/uptime",  "/proc/version", "/proc/filesystems", "/sys/devices/system/cpu"};
+    static const char *const private_write[] = {"tmp", "home", "output"}, *const private_read[] = {"code", "input"};
+    int status = 0;
+    for (size_t i = 0; status == 0 && host_view_trees[i]; i++)
+        status = string_list_print(&lists->read_paths, "/%s", host_view_trees[i]);
+    for (size_t i = 0; status == 0 && host_view_etc[i]; i++)
+        status = string_list_print(&lists->read_paths, "/etc/%s", host_view_etc[i]);
+    for (size_t i = 0; status == 0 && i < sizeof facts / sizeof *facts; i++)
+        status = string_list_add(&lists->read_paths, facts[i]);
+    for (size_t i = 0; status == 0 && i < sizeof devices / sizeof *devices; i++)
+        status = string_list_add(&lists->device_paths, devices[i]);
+    for (size_t i = 0; status == 0 && i < sizeof private_write / sizeof *private_write; i++)
+        status = string_list_print(&lists->write_paths, "%s/%s", box->identity->directory, private_write[i]);
+    for (size_t i = 0; status == 0 && i < sizeof private_read / sizeof *private_read; i++)
+        status = string_list_print(hardening_removed(code_read_only) ? &lists->write_paths : &lists->read_paths,
+                                   "%s/%s", box->identity->directory, private_read[i]);
+    return status;
+}
+
+static int furnish(struct box *box, struct plan_lists *lists, struct error *err)
+{
+    int status = make_private_places(box);
+    if (status == 0 && box->program->code_name) {
+        scope_fd code = openat(box->scratch_fd, "code", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        mode_t mode = box->program->code_executable ? 0555 : 0444;
+        status = code < 0 ? -errno
+                          : write_private_file(code, box->program->code_name, box->program->code.data,
+                                               box->program->code.length,
+                                               hardening_removed(code_read_only) ? 0666 : mode);
+    }
+    if (status == 0)
+        status = list_view(box, lists);
+    if (status < 0)
+        return error_host(err, status, "cannot furnish the private directory %s", box->identity->directory);
+    return place_grants(box, lists, err);
+}
+
+__attribute__((noreturn)) static void child_main(const struct box *box, struct launch *launch)
+{
+    struct error err = {0};
+    int status = 0;
+    if (!hardening_removed(new_session))
+        setsid();
+    if (box->identity->has_uid && !hardening_removed(box_uid)) {
+        uid_t uid = box->identity->uid;
+        status = hardening_removed(bounding_set) ? 0 : capabilities_drop_bounding();
+        if (status == 0 && (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0))
+            status = -errno;
+        if (status < 0)
+            error_layer(&err, "box_uid", status, "cannot take the box's own uid %u (CAP_SETUID, CAP_SETGID and "
+                        "CAP_SETPCAP are needed when started by root)", uid);
+    }
+    if (status == 0 && !hardening_removed(capabilities) && (status = capabilities_drop_all()) < 0)
+        error_layer(&err, "capabilities", status, "cannot give up capabilities");
+    if (status == 0) {
+        status = launch_exec_init(launch);
+        error_host(&err, status, "cannot start init");
+    }
+    launch_child_fail(launch, &err);
+}
+
+static void list_layers(const struct box *box, struct result *result)
+{
+    bool own_uid = box->identity->has_uid;
+    result_add_layer(result, layer_names[LAYER_box_uid], own_uid, "%s",
+                     own_uid ? "own uid on the host" : "the caller's uid; files and processes go through the supervisor");
+    result_add_layer(result, layer_names[LAYER_capabilities], true, "none");
+    result_add_layer(result, layer_names[LAYER_no_new_privs], true, "on");
+    result_add_layer(result, layer_names[LAYER_seccomp], true, "%s%s",
+                     box->policy_variant == POLICY_PROCESS ? "process" : "process, shared uid",
+                     box->listener_fd >= 0 ? "" : ", no listener");
+    result_add_layer(result, layer_names[LAYER_landlock], true, "abi %d", box->landlock_abi);
+    result_add_layer(result, layer_names[LAYER_landlock_scope], box->landlock_abi >= 6, "%s",
+                     box->landlock_abi >= 6 ? "on"
+                     : own_uid              ? "not in this kernel; the own uid does it"
+                                            : "not in this kernel; the supervisor does it");
+    result_add_layer(result, layer_names[LAYER_rlimits], true, "on");
+    result_add_layer(result, layer_names[LAYER_watchdog], true, "every 10 ms: memory pids cpu disk");
+}
+
+static int check_possible(const struct box *box, struct error *err)
+{
+    if (!box->image->is_host)
+        return error_spec(err, "image", "image: '%s' needs a root of its own; the process engine has none and shows "
+                          "the host's programs: use --image host, or --isolation container", box->image->name);
+    if (landlock_abi() == 0)
+        return error_layer(err, "landlock", 0, "the kernel has no Landlock (or an outer container's filter hides "
+                           "it), and without it nothing keeps the box from the host's files. Linux 5.13 or newer "
+                           "with landlock in its lsm= list is needed");
+    return 0;
+}
+
+static int process_start(struct box *box, struct result *result, struct error *err)
+{
+    int status = check_possible(box, err);
+    if (status < 0)
+        return status;
+    bool own_uid = box->identity->has_uid && !hardening_removed(box_uid);
+    struct watchdog *watchdog = calloc(1, sizeof *watchdog);
+    box->engine_data = watchdog;
+    box->scratch_fd = fcntl(box->identity->directory_fd, F_DUPFD_CLOEXEC, 0);
+    if (!watchdog || box->scratch_fd < 0)
+        return error_host(err, watchdog ? -errno : -ENOMEM, "cannot start a box");
+    box->policy_variant = own_uid || hardening_removed(box_uid) ? POLICY_PROCESS : POLICY_PROCESS_SHARED_UID;
+    scope_launch launch = LAUNCH_UNSET;
+    scope_plan_lists lists = {.flags = PLAN_LISTENER | PLAN_LANDLOCK | (own_uid ? PLAN_OWN_UID : 0) |
+                                       (landlock_abi() >= 6 ? PLAN_SIGNAL_SCOPE : 0)};
+    status = furnish(box, &lists, err);
+    if (status == 0)
+        status = launch_prepare(box, &launch, err);
+    if (status == 0)
+        status = launch_write_plan(box, &lists, &launch, err);
+    if (status < 0)
+        return status;
+    /* If init should die, its orphans come to us and not to the host's pid 1. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    pid_t pid = process_clone(0, -1, &box->pidfd);
+    if (pid < 0)
+        return error_host(err, pid, "cannot start a process");
+    if (pid == 0)
+        child_main(box, &launch);
+    box->pid = watchdog->init = pid;
+    launch_close(&launch);
+    status = launch_await_verified(box, 20000, err);
+    if (status == 0)
+        list_layers(box, result);
+    return status;
+}
+
+static void process_measure(struct box *box, struct measurement *now)
+{
+    if (box->engine_data)
+        watchdog_measure(box->engine_data, box, now);
+}
+
+static bool process_answer(struct box *box, const char **ret_call)
+{
+    return mediate_answer(box, box->engine_data, ret_call);
+}
+
+/* One signal to everything that has the box's uid, sent by a process that takes it for a moment. */
+static void kill_by_uid(uid_t uid)
+{
+    pid_t killer = fork();
+    if (killer == 0) {
+        if (setgroups(0, NULL) == 0 && setresgid(uid, uid, uid) == 0 && setresuid(uid, uid, uid) == 0)
+            kill(-1, SIGKILL);
+        _exit(0);
+    }
+    while (killer > 0 && waitpid(killer, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+static void process_stop(struct box *box)
+{
+    char order = INIT_STOP;
+    if (box->identity->has_uid && !hardening_removed(box_uid)) {
+        kill_by_uid(box->identity->uid);
+        return;
+    }
+    if (box->control_fd < 0 || process_send(box->control_fd, &order, 1, -1) < 0) {
+        static pid_t pids[4096];
+        size_t count = process_tree_list(box->pid, pids, sizeof pids / sizeof *pids);
+        for (size_t i = 0; i < count; i++)
+            kill(pids[i], SIGKILL);
+        process_pidfd_kill(box->pidfd, SIGKILL);
+    }
+}
+
+static void process_destroy(struct box *box)
+{
+    if (box->identity->has_uid && !hardening_removed(box_uid) && box->pid > 0)
+        kill_by_uid(box->identity->uid); /* also when init was killed and its children came to us */
+    free(box->engine_data);
+    box->engine_data = NULL;
+}
+
+const struct engine engine_process = {
+    .isolation = ISOLATION_PROCESS,
+    .name = "process",
+    .path_of = process_path_of,
+    .start = process_start,
+    .measure = process_measure,
+    .answer = process_answer,
+    .stop = process_stop,
+    .destroy = process_destroy,
+    .measure_period_ms = 10,
+};

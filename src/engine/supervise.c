@@ -1,0 +1,495 @@
+#include "engine/supervise.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/scope.h"
+#include "engine/terminal_text.h"
+#include "os/process.h"
+#include "plan.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    CHUNK = 65536,
+    FLOOD_FACTOR = 16,          /* how much more than is kept may be written before the run is ended */
+    FLOOD_LEAST = 1 << 20,
+    PIDS_STORM = 1000,          /* refused forks after which it is a fork bomb and no program at its limit */
+    DRAIN_US = 5000000,         /* after a stop: how long the end may take */
+    ATOMIC_PIPE_WRITE = 4096,   /* poll promises that much room in a pipe */
+};
+
+struct stream_state {
+    int *guest_fd;
+    struct result_stream *kept;
+    struct buffer pending; /* not yet taken by forward_fd */
+    size_t pending_sent;
+    int64_t seen_bytes;
+    bool forward_broken;
+};
+
+struct supervisor {
+    struct box *box;
+    const struct supervise_io *io;
+    struct result *result;
+    struct stream_state streams[STREAM_COUNT];
+    struct buffer input; /* read from the caller, not yet taken by the guest */
+    size_t input_sent;
+    bool input_ended;
+    int64_t started_us, stopped_us;
+    bool stopping, ended_seen, process_gone;
+    bool has_cause;
+    enum cause cause;
+    bool program_ended;
+    int wait_status;
+    int exec_error;
+    int oom_fd;
+    short oom_events;
+    struct measurement now;
+    int64_t peak_pids, peak_memory, disk_bytes;
+    bool disk_was_full;
+};
+
+static void stop_box(struct supervisor *self, enum cause cause)
+{
+    if (!self->has_cause) {
+        self->has_cause = true;
+        self->cause = cause;
+    }
+    if (self->stopping)
+        return;
+    self->stopping = true;
+    self->stopped_us = clock_monotonic_us();
+    self->box->engine->stop(self->box);
+}
+
+static void stream_take(struct supervisor *self, enum supervise_stream which, const char *data, size_t length)
+{
+    struct stream_state *stream = &self->streams[which];
+    int64_t limit = self->box->limits->value[LIMIT_output_limit];
+    stream->seen_bytes += (int64_t)length;
+    size_t room = (size_t)(limit - (int64_t)stream->kept->kept.length);
+    size_t keep = length < room ? length : room;
+    if (keep && buffer_append(&stream->kept->kept, data, keep) < 0)
+        keep = 0;
+    stream->kept->dropped_bytes += (int64_t)(length - keep);
+    if (keep && self->io->output)
+        self->io->output(self->io->data, which, data, keep);
+    if (keep && self->io->forward_fd[which] >= 0 && !stream->forward_broken) {
+        if (self->io->for_terminal[which])
+            terminal_text_append(&stream->pending, data, keep);
+        else
+            buffer_append(&stream->pending, data, keep);
+    }
+    int64_t flood = limit * FLOOD_FACTOR > FLOOD_LEAST ? limit * FLOOD_FACTOR : FLOOD_LEAST;
+    if (stream->seen_bytes > flood)
+        stop_box(self, CAUSE_output);
+}
+
+static void stream_read(struct supervisor *self, enum supervise_stream which)
+{
+    struct stream_state *stream = &self->streams[which];
+    char chunk[CHUNK];
+    ssize_t length = read(*stream->guest_fd, chunk, sizeof chunk);
+    if (length > 0)
+        stream_take(self, which, chunk, (size_t)length);
+    else if (length == 0 || (errno != EAGAIN && errno != EINTR))
+        scope_close_fd(stream->guest_fd);
+}
+
+static void stream_forward(struct supervisor *self, enum supervise_stream which)
+{
+    struct stream_state *stream = &self->streams[which];
+    size_t left = stream->pending.length - stream->pending_sent;
+    size_t step = left < ATOMIC_PIPE_WRITE ? left : ATOMIC_PIPE_WRITE;
+    ssize_t written = write(self->io->forward_fd[which], stream->pending.data + stream->pending_sent, step);
+    if (written < 0 && errno != EAGAIN && errno != EINTR) {
+        stream->forward_broken = true; /* the reader went away: there is nobody to run for */
+        stream->pending.length = stream->pending_sent = 0;
+        stop_box(self, CAUSE_cancelled);
+        return;
+    }
+    if (written > 0)
+        stream->pending_sent += (size_t)written;
+    if (stream->pending_sent == stream->pending.length)
+        stream->pending.length = stream->pending_sent = 0;
+}
+
+static void input_close(struct supervisor *self)
+{
+    self->input_ended = true;
+    scope_close_fd(&self->box->stdin_fd);
+}
+
+static void input_read(struct supervisor *self)
+{
+    char chunk[CHUNK];
+    ssize_t length = read(self->box->spec->stdin_fd, chunk, sizeof chunk);
+    if (length > 0) {
+        self->input.length = self->input_sent = 0;
+        if (buffer_append(&self->input, chunk, (size_t)length) < 0)
+            input_close(self);
+    } else if (length == 0 || (errno != EAGAIN && errno != EINTR)) {
+        input_close(self);
+    }
+}
+
+static void input_write(struct supervisor *self)
+{
+    const struct buffer *from =
+        self->box->spec->stdin_kind == STDIN_BYTES ? &self->box->spec->stdin_bytes : &self->input;
+    ssize_t written = write(self->box->stdin_fd, from->data + self->input_sent, from->length - self->input_sent);
+    if (written < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (written < 0) { /* the program does not want any more */
+        input_close(self);
+        return;
+    }
+    self->input_sent += (size_t)written;
+    if (self->input_sent == from->length && self->box->spec->stdin_kind == STDIN_BYTES)
+        input_close(self);
+}
+
+/* What init says now could as well be said by the guest: it decides nothing but how the program itself ended. */
+static void control_read(struct supervisor *self)
+{
+    struct init_message message;
+    scope_fd fd = -1;
+    int length = process_receive(self->box->control_fd, &message, sizeof message, &fd);
+    if (length == (int)sizeof message && message.kind == INIT_ENDED) {
+        self->program_ended = true;
+        self->wait_status = message.wait_status;
+    } else if (length == (int)sizeof message && message.kind == INIT_EXEC_FAILED && !self->program_ended) {
+        self->exec_error = message.code < 0 ? message.code : -EIO;
+    } else if (length <= 0) {
+        scope_close_fd(&self->box->control_fd);
+    }
+}
+
+static void listener_read(struct supervisor *self)
+{
+    const char *call = NULL;
+    if (!self->box->engine->answer(self->box, &call))
+        return;
+    if (!self->has_cause)
+        snprintf(self->result->denied_syscall, sizeof self->result->denied_syscall, "%s", call ? call : "");
+    stop_box(self, CAUSE_denied_syscall);
+}
+
+static void process_reap(struct supervisor *self)
+{
+    int status;
+    pid_t pid;
+    struct rusage usage = {0};
+    do
+        pid = wait4(self->box->pid, &status, __WALL, &usage);
+    while (pid < 0 && errno == EINTR);
+    self->process_gone = true;
+    self->box->is_reaped = true;
+    self->box->reaped_user_us = (int64_t)usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec;
+    self->box->reaped_system_us = (int64_t)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec;
+}
+
+/* Sums up and compares with the limits. */
+static void look_at_limits(struct supervisor *self)
+{
+    const int64_t *limit = self->box->limits->value;
+    int64_t elapsed_us = clock_monotonic_us() - self->started_us;
+    if (elapsed_us >= limit[LIMIT_wall] * 1000)
+        stop_box(self, CAUSE_wall_time);
+    self->box->engine->measure(self->box, &self->now);
+    struct measurement *now = &self->now;
+    if (now->pids > self->peak_pids)
+        self->peak_pids = now->pids;
+    if (now->peak_pids > self->peak_pids)
+        self->peak_pids = now->peak_pids;
+    if (now->memory_bytes > self->peak_memory)
+        self->peak_memory = now->memory_bytes;
+    if (now->peak_memory_bytes > self->peak_memory)
+        self->peak_memory = now->peak_memory_bytes;
+    if (now->disk_bytes > self->disk_bytes)
+        self->disk_bytes = now->disk_bytes;
+    self->disk_was_full |= now->disk_is_full;
+    if (now->cpu_user_us + now->cpu_system_us >= limit[LIMIT_cpu] * 1000)
+        stop_box(self, CAUSE_cpu_time);
+    if (now->oom_kills > 0)
+        stop_box(self, CAUSE_memory);
+    if (now->pids_refused > PIDS_STORM)
+        stop_box(self, CAUSE_pids);
+    if (self->box->engine->isolation == ISOLATION_PROCESS) { /* no kernel limit stands behind these */
+        if (now->memory_bytes > limit[LIMIT_memory])
+            stop_box(self, CAUSE_memory);
+        if (now->pids > limit[LIMIT_pids])
+            stop_box(self, CAUSE_pids);
+        if (now->disk_bytes > limit[LIMIT_disk] || now->disk_is_full)
+            stop_box(self, CAUSE_disk);
+    }
+    if (self->io->progress)
+        self->io->progress(self->io->data, elapsed_us, now);
+}
+
+/* Until the next thing that only time brings: the wall limit, the earliest moment at which the CPU limit can be
+ * reached, or the next look. */
+static int next_look_ms(const struct supervisor *self)
+{
+    const int64_t *limit = self->box->limits->value;
+    int64_t now_us = clock_monotonic_us();
+    int64_t wait_ms = self->box->engine->measure_period_ms;
+    int64_t wall_ms = (self->started_us + limit[LIMIT_wall] * 1000 - now_us) / 1000 + 1;
+    int64_t cpu_left_ms = limit[LIMIT_cpu] - (self->now.cpu_user_us + self->now.cpu_system_us) / 1000;
+    int64_t cpu_ms = cpu_left_ms * 1000 / limit[LIMIT_cpus] + 1;
+    if (wall_ms < wait_ms)
+        wait_ms = wall_ms;
+    if (cpu_ms < wait_ms)
+        wait_ms = cpu_ms > 2 ? cpu_ms : 2;
+    if (self->stopping)
+        wait_ms = 20;
+    return (int)(wait_ms > 0 ? wait_ms : 0);
+}
+
+enum { SLOT_OUT, SLOT_ERR, SLOT_FORWARD_OUT, SLOT_FORWARD_ERR, SLOT_INPUT, SLOT_STDIN, SLOT_CONTROL, SLOT_LISTENER,
+       SLOT_PROCESS, SLOT_OOM, SLOT_CANCEL, SLOTS };
+
+static void fill_slots(const struct supervisor *self, struct pollfd *slots)
+{
+    const struct box *box = self->box;
+    for (int i = 0; i < SLOTS; i++)
+        slots[i] = (struct pollfd){.fd = -1};
+    for (int i = 0; i < STREAM_COUNT; i++) {
+        bool waiting = self->streams[i].pending.length > 0;
+        if (waiting)
+            slots[SLOT_FORWARD_OUT + i] = (struct pollfd){.fd = self->io->forward_fd[i], .events = POLLOUT};
+        if (!waiting || self->stopping)
+            slots[SLOT_OUT + i] = (struct pollfd){.fd = *self->streams[i].guest_fd, .events = POLLIN};
+    }
+    if (!self->input_ended && !self->stopping) {
+        bool has_bytes = box->spec->stdin_kind == STDIN_BYTES || self->input_sent < self->input.length;
+        if (has_bytes)
+            slots[SLOT_STDIN] = (struct pollfd){.fd = box->stdin_fd, .events = POLLOUT};
+        else
+            slots[SLOT_INPUT] = (struct pollfd){.fd = box->spec->stdin_fd, .events = POLLIN};
+    }
+    slots[SLOT_CONTROL] = (struct pollfd){.fd = box->control_fd, .events = POLLIN};
+    if (!self->stopping)
+        slots[SLOT_LISTENER] = (struct pollfd){.fd = box->listener_fd, .events = POLLIN};
+    if (!self->process_gone)
+        slots[SLOT_PROCESS] = (struct pollfd){.fd = box->pidfd, .events = POLLIN};
+    if (!self->stopping) {
+        slots[SLOT_OOM] = (struct pollfd){.fd = self->oom_fd, .events = self->oom_events};
+        slots[SLOT_CANCEL] = (struct pollfd){.fd = self->io->cancel_fd, .events = POLLIN};
+    }
+}
+
+static void handle_slots(struct supervisor *self, const struct pollfd *slots)
+{
+    if (slots[SLOT_CONTROL].revents)
+        control_read(self);
+    if (slots[SLOT_LISTENER].revents & POLLIN)
+        listener_read(self);
+    else if (slots[SLOT_LISTENER].revents)
+        scope_close_fd(&self->box->listener_fd); /* nobody is left under the filter */
+    for (int i = 0; i < STREAM_COUNT; i++) {
+        if (slots[SLOT_FORWARD_OUT + i].revents)
+            stream_forward(self, (enum supervise_stream)i);
+        if (slots[SLOT_OUT + i].revents)
+            stream_read(self, (enum supervise_stream)i);
+    }
+    if (slots[SLOT_INPUT].revents)
+        input_read(self);
+    if (slots[SLOT_STDIN].revents)
+        input_write(self);
+    if (slots[SLOT_OOM].revents) {
+        look_at_limits(self);
+        if (self->oom_events == POLLPRI && self->oom_fd >= 0) { /* kernfs: ready again only after a read */
+            char discarded[512];
+            (void)!pread(self->oom_fd, discarded, sizeof discarded, 0);
+        } else {
+            uint64_t count;
+            (void)!read(self->oom_fd, &count, sizeof count);
+            stop_box(self, CAUSE_memory);
+        }
+    }
+    if (slots[SLOT_CANCEL].revents)
+        stop_box(self, CAUSE_cancelled);
+    if (slots[SLOT_PROCESS].revents)
+        process_reap(self);
+}
+
+static bool is_finished(const struct supervisor *self)
+{
+    bool drained = *self->streams[0].guest_fd < 0 && *self->streams[1].guest_fd < 0 &&
+                   self->streams[0].pending.length == 0 && self->streams[1].pending.length == 0;
+    if (self->process_gone && drained)
+        return true;
+    return self->stopping && clock_monotonic_us() - self->stopped_us > DRAIN_US;
+}
+
+static void watch(struct supervisor *self)
+{
+    int64_t looked_us = self->started_us;
+    while (!is_finished(self)) {
+        struct pollfd slots[SLOTS];
+        fill_slots(self, slots);
+        int timeout_ms = next_look_ms(self);
+        int ready = poll(slots, SLOTS, timeout_ms);
+        if (ready < 0 && errno != EINTR) {
+            stop_box(self, CAUSE_host_failure);
+            continue;
+        }
+        if (ready > 0)
+            handle_slots(self, slots);
+        int64_t now_us = clock_monotonic_us();
+        if (!self->process_gone && (ready == 0 || now_us - looked_us >= self->box->engine->measure_period_ms * 1000)) {
+            look_at_limits(self);
+            looked_us = now_us;
+        }
+        if (self->process_gone && !self->stopping && now_us - looked_us > 1000000)
+            stop_box(self, CAUSE_exit); /* a descriptor outlived the box: see is_finished */
+    }
+}
+
+static void decide_from_status(struct supervisor *self, struct result *result)
+{
+    const int64_t *limit = self->box->limits->value;
+    int status = self->wait_status;
+    bool failed;
+    if (WIFSIGNALED(status)) {
+        result->signal = WTERMSIG(status);
+        result->cause = CAUSE_signal;
+        failed = true;
+    } else {
+        result->exit_code = WEXITSTATUS(status);
+        result->cause = CAUSE_exit;
+        failed = result->exit_code != 0;
+    }
+    if (result->signal == SIGSYS)
+        result->cause = CAUSE_denied_syscall;
+    else if (result->signal == SIGXCPU || (result->signal == SIGKILL && self->now.cpu_user_us +
+                                           self->now.cpu_system_us >= limit[LIMIT_cpu] * 1000))
+        result->cause = CAUSE_cpu_time;
+    else if (result->signal == SIGXFSZ)
+        result->cause = CAUSE_disk;
+    else if (failed && self->now.pids_refused > 0)
+        result->cause = CAUSE_pids;
+    else if (failed && self->disk_was_full)
+        result->cause = CAUSE_disk;
+}
+
+static void decide_cause(struct supervisor *self)
+{
+    struct result *result = self->result;
+    if (self->now.oom_kills > 0 && !self->has_cause) {
+        self->has_cause = true;
+        self->cause = CAUSE_memory;
+    }
+    if (self->has_cause && self->cause != CAUSE_exit) {
+        result->cause = self->cause;
+        result->signal = SIGKILL;
+        if (self->program_ended && WIFEXITED(self->wait_status)) { /* it ended by itself in the last moment */
+            result->signal = 0;
+            result->exit_code = WEXITSTATUS(self->wait_status);
+        }
+    } else if (self->program_ended) {
+        decide_from_status(self, result);
+    } else {
+        result->cause = CAUSE_host_failure;
+        snprintf(result->detail, sizeof result->detail, "the box ended without a report of how the program ended");
+    }
+    result->timed_out = result->cause == CAUSE_wall_time || result->cause == CAUSE_cpu_time;
+}
+
+static void fill_usage(struct supervisor *self, int64_t ended_us)
+{
+    struct result_usage *usage = &self->result->usage;
+    usage->wall_us = ended_us - self->started_us;
+    usage->cpu_user_us = self->now.cpu_user_us;
+    usage->cpu_system_us = self->now.cpu_system_us;
+    usage->peak_memory_bytes = self->peak_memory;
+    usage->peak_pids = self->peak_pids > 0 ? self->peak_pids : 1;
+    usage->disk_bytes = self->disk_bytes;
+}
+
+static void explain_cause(const struct box *box, struct result *result)
+{
+    static const struct {
+        enum cause cause;
+        enum limit_field field;
+    } limits[] = {{CAUSE_wall_time, LIMIT_wall}, {CAUSE_cpu_time, LIMIT_cpu}, {CAUSE_memory, LIMIT_memory},
+                  {CAUSE_pids, LIMIT_pids},      {CAUSE_disk, LIMIT_disk},    {CAUSE_output, LIMIT_output_limit}};
+    char value[32];
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (result->cause == limits[i].cause)
+            snprintf(result->detail, sizeof result->detail, "%s: %s is %s", cause_meanings[result->cause],
+                     limit_rows[limits[i].field].name,
+                     limit_format(limits[i].field, box->limits->value[limits[i].field], value, sizeof value));
+    if (result->cause == CAUSE_denied_syscall)
+        snprintf(result->detail, sizeof result->detail, "the system call %s is never allowed in a box",
+                 result->denied_syscall[0] ? result->denied_syscall : "(unknown)");
+}
+
+static int explain_exec_failure(const struct box *box, int code, struct error *err)
+{
+    const char *name = box->program->arguments.items[0];
+    const char *hint = code == -ENOENT   ? "there is no such program (or its interpreter) in the image"
+                       : code == -EACCES ? "it is not an executable file, or lies outside what was granted"
+                                         : strerror(-code);
+    return error_spec(err, "command", "command: '%.256s' cannot be started in image '%s': %s", name, box->image->name,
+                      hint);
+}
+
+int supervise_run(struct box *box, const struct supervise_io *io, struct result *result, struct error *err)
+{
+    struct supervisor self = {.box = box, .io = io, .result = result, .oom_fd = -1};
+    self.streams[STREAM_STDOUT] = (struct stream_state){.guest_fd = &box->stdout_fd, .kept = &result->output};
+    self.streams[STREAM_STDERR] = (struct stream_state){.guest_fd = &box->stderr_fd, .kept = &result->errors};
+    if (box->group.version != CGROUP_NONE)
+        self.oom_fd = cgroup_watch_oom(&box->group, &self.oom_events);
+    if (box->spec->stdin_kind == STDIN_NONE ||
+        (box->spec->stdin_kind == STDIN_BYTES && box->spec->stdin_bytes.length == 0))
+        input_close(&self);
+
+    /* A reader that is gone must be an errno and not a signal to our caller. */
+    sigset_t pipe_signal, former;
+    sigemptyset(&pipe_signal);
+    sigaddset(&pipe_signal, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_signal, &former);
+
+    self.started_us = clock_monotonic_us();
+    char order = INIT_GO;
+    if (process_send(box->control_fd, &order, 1, -1) < 0)
+        stop_box(&self, CAUSE_host_failure);
+    watch(&self);
+    int64_t ended_us = clock_monotonic_us();
+    if (!self.process_gone) {
+        box->engine->stop(box);
+        process_reap(&self);
+    }
+    look_at_limits(&self);
+
+    struct timespec at_once = {0};
+    if (!sigismember(&former, SIGPIPE))
+        while (sigtimedwait(&pipe_signal, NULL, &at_once) == SIGPIPE)
+            ;
+    pthread_sigmask(SIG_SETMASK, &former, NULL);
+
+    if (self.exec_error && !self.has_cause) {
+        explain_exec_failure(box, self.exec_error, err);
+    } else {
+        decide_cause(&self);
+        explain_cause(box, result);
+    }
+    fill_usage(&self, ended_us);
+    for (int i = 0; i < STREAM_COUNT; i++)
+        buffer_free(&self.streams[i].pending);
+    buffer_free(&self.input);
+    scope_close_fd(&self.oom_fd);
+    return self.exec_error && !self.has_cause ? -EINVAL : 0;
+}

@@ -1,0 +1,27 @@
+/* The supervisor of one run: moves stdin, stdout and stderr, watches the limits, and names the cause of the end.
+ * It never blocks on a reader or writer: a stalled terminal does not stop the clock. */
+#pragma once
+
+#include "engine/engine.h"
+
+enum supervise_stream {
+    STREAM_STDOUT,
+    STREAM_STDERR,
+    STREAM_COUNT,
+};
+
+struct supervise_io {
+    /* Where output goes as it comes; -1: nowhere. Control characters are made visible for a terminal. */
+    int forward_fd[STREAM_COUNT];
+    bool for_terminal[STREAM_COUNT];
+    /* Called with output as it comes; must not block. May be NULL. */
+    void (*output)(void *data, enum supervise_stream stream, const char *bytes, size_t length);
+    /* Called a few times a second with what is used so far. May be NULL. */
+    void (*progress)(void *data, int64_t elapsed_us, const struct measurement *now);
+    void *data;
+    int cancel_fd; /* readable: the run is to be cancelled; -1: never */
+};
+
+/* From the word to go until nothing in the box runs any more. Fills the result's cause, streams and usage. A
+ * negative errno only when the program could not be started at all (its name is wrong), with ERROR_SPEC. */
+int supervise_run(struct box *box, const struct supervise_io *io, struct result *result, struct error *err);

@@ -1,0 +1,35 @@
+#include "image/host_view.h"
+
+#include <stddef.h>
+#include <string.h>
+
+const char *const host_view_trees[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", NULL};
+
+const char *const host_view_etc[] = {
+    "alternatives", /* numpy's BLAS, java, editors: links through here */
+    "ca-certificates.conf", "debian_version", "fonts", "ImageMagick-6", "java-11-openjdk", "java-17-openjdk",
+    "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias", "localtime", "magic", "matplotlibrc", "mime.types",
+    "os-release", "perl", "php", "profile", "protocols", "python3", "python3.11", "R", "rpc", "services", "shells",
+    "ssl/certs", "ssl/openssl.cnf", "timezone", NULL,
+};
+
+static bool covers(const char *tree, const char *path)
+{
+    size_t length = strlen(tree);
+    return strncmp(path, tree, length) == 0 && (!path[length] || path[length] == '/');
+}
+
+bool host_view_shows(const char *path)
+{
+    if (path[0] != '/')
+        return false;
+    for (size_t i = 0; host_view_trees[i]; i++)
+        if (covers(host_view_trees[i], path + 1))
+            return true;
+    if (strncmp(path, "/etc/", 5) != 0)
+        return false;
+    for (size_t i = 0; host_view_etc[i]; i++)
+        if (covers(host_view_etc[i], path + 5))
+            return true;
+    return false;
+}

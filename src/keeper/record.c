@@ -1,0 +1,267 @@
+#include "keeper/record.h"
+
+#include "base/file.h"
+#include "base/scope.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    RECORDS_MAX = 65536,
+    /* 0x70000000: above the ranges that distributions and systemd give to containers, below 2^31. */
+    UID_BASE = 0x70000000,
+};
+
+static void state_path(char *into, size_t size)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    if (geteuid() == 0)
+        snprintf(into, size, "/run/cloche");
+    else if (runtime && runtime[0] == '/')
+        snprintf(into, size, "%s/cloche", runtime);
+    else
+        snprintf(into, size, "/tmp/cloche-%u", (unsigned)geteuid());
+}
+
+/* A directory that is really ours: another user could have made one of that name in /tmp before us. */
+static int open_own_directory(const char *path, mode_t mode, struct error *err)
+{
+    int status = file_make_directories(path, 0755);
+    if (status < 0)
+        return error_host(err, status, "cannot make the state directory %s", path);
+    scope_fd fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat status_of;
+    if (fd < 0 || fstat(fd, &status_of) < 0)
+        return error_host(err, -errno, "cannot open the state directory %s", path);
+    if (status_of.st_uid != geteuid())
+        return error_host(err, -EPERM, "the state directory %s belongs to another user", path);
+    if ((status_of.st_mode & 0777) != mode && fchmod(fd, mode) < 0)
+        return error_host(err, -errno, "cannot protect the state directory %s", path);
+    return take_fd(&fd);
+}
+
+static void box_directory_root(char *into, size_t size)
+{
+    if (geteuid() == 0)
+        snprintf(into, size, "/var/lib/cloche/box");
+    else
+        snprintf(into, size, "%s/cloche-%u-box", getenv("TMPDIR") && getenv("TMPDIR")[0] == '/' ? getenv("TMPDIR") : "/tmp",
+                 (unsigned)geteuid());
+}
+
+static void name_of(int number, char *into, size_t size)
+{
+    snprintf(into, size, "box-%u-%d", (unsigned)geteuid(), number);
+}
+
+/* Everything under root that has the uid of a dead box. The process engine's boxes have no group to kill. */
+static void kill_uid(uid_t uid)
+{
+    pid_t killer = fork();
+    if (killer == 0) {
+        if (setgroups(0, NULL) == 0 && setresgid(uid, uid, uid) == 0 && setresuid(uid, uid, uid) == 0)
+            kill(-1, SIGKILL);
+        _exit(0);
+    }
+    while (killer > 0 && waitpid(killer, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+static void sweep_box(int number, const struct cgroup_layout *cgroups, struct reap_report *report)
+{
+    char name[64];
+    name_of(number, name, sizeof name);
+    if (geteuid() == 0)
+        kill_uid((uid_t)(UID_BASE + number));
+    struct cgroup group;
+    cgroup_open_leftover(cgroups, name, &group);
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (group.dir_fd[i] >= 0) {
+            report->groups++;
+            break;
+        }
+    if (cgroup_destroy(&group) < 0)
+        report->failures++;
+    char root[256];
+    box_directory_root(root, sizeof root);
+    scope_fd root_fd = open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (root_fd >= 0 && faccessat(root_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+        report->directories++;
+        if (file_remove_tree(root_fd, name) < 0)
+            report->failures++;
+    }
+}
+
+/* Locks record file `number`; -EAGAIN when it has a living owner. *ret_is_leftover: it was there already. */
+static int lock_record(int state_fd, int number, bool may_create, bool *ret_is_leftover)
+{
+    char name[32];
+    snprintf(name, sizeof name, "box-%d", number);
+    for (;;) {
+        bool existed = true;
+        scope_fd fd = openat(state_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (fd < 0 && errno == ENOENT && may_create) {
+            existed = false;
+            fd = openat(state_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+            if (fd < 0 && errno == EEXIST)
+                continue;
+        }
+        if (fd < 0)
+            return -errno;
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+            return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+        /* Between open and lock its owner may have removed it: then we hold a file without a name. */
+        struct stat held, named;
+        if (fstat(fd, &held) < 0 || fstatat(state_fd, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
+            held.st_ino != named.st_ino)
+            continue;
+        *ret_is_leftover = existed;
+        return take_fd(&fd);
+    }
+}
+
+static int open_state(struct error *err)
+{
+    char path[256];
+    state_path(path, sizeof path);
+    return open_own_directory(path, 0700, err);
+}
+
+int record_take(struct record *ret, const struct cgroup_layout *cgroups, struct error *err)
+{
+    *ret = (struct record)RECORD_UNSET;
+    scope_fd state_fd = open_state(err);
+    if (state_fd < 0)
+        return state_fd;
+    /* Starting at a place of our own keeps boxes that start together from trying the same numbers. */
+    int first = (int)((unsigned)getpid() * 7919U % RECORDS_MAX);
+    for (int i = 0; i < RECORDS_MAX; i++) {
+        int number = (first + i) % RECORDS_MAX;
+        bool leftover;
+        int lock_fd = lock_record(state_fd, number, true, &leftover);
+        if (lock_fd == -EAGAIN)
+            continue;
+        if (lock_fd < 0)
+            return error_host(err, lock_fd, "cannot take a record for the box");
+        if (leftover) {
+            struct reap_report report = {0};
+            sweep_box(number, cgroups, &report);
+        }
+        ret->number = number;
+        ret->lock_fd = lock_fd;
+        ret->state_fd = take_fd(&state_fd);
+        name_of(number, ret->identity.name, sizeof ret->identity.name);
+        ret->identity.has_uid = geteuid() == 0;
+        ret->identity.uid = (uid_t)(UID_BASE + number);
+        return 0;
+    }
+    return error_host(err, -EUSERS, "%d boxes are alive already", RECORDS_MAX);
+}
+
+int record_make_directory(struct record *record, struct error *err)
+{
+    char root[192];
+    box_directory_root(root, sizeof root);
+    /* Root's boxes have other uids, which must be able to pass through, but not to list. */
+    scope_fd root_fd = open_own_directory(root, geteuid() == 0 ? 0711 : 0700, err);
+    if (root_fd < 0)
+        return root_fd;
+    const char *name = record->identity.name;
+    int status = file_remove_tree(root_fd, name);
+    if (status == 0 && mkdirat(root_fd, name, 0700) < 0)
+        status = -errno;
+    if (status == 0) {
+        record->identity.directory_fd = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (record->identity.directory_fd < 0 ||
+            fchmod(record->identity.directory_fd, geteuid() == 0 ? 0711 : 0700) < 0)
+            status = -errno;
+    }
+    snprintf(record->identity.directory, sizeof record->identity.directory, "%s/%.60s", root, name);
+    return status < 0 ? error_host(err, status, "cannot make the private directory %s/%s", root, name) : 0;
+}
+
+void record_give_back(struct record *record)
+{
+    if (record->identity.directory[0]) {
+        scope_close_fd(&record->identity.directory_fd);
+        file_remove_tree(AT_FDCWD, record->identity.directory);
+    }
+    if (record->lock_fd >= 0) {
+        char name[32];
+        snprintf(name, sizeof name, "box-%d", record->number);
+        unlinkat(record->state_fd, name, 0); /* before the lock goes: nobody may lock a file that is going away */
+    }
+    scope_close_fd(&record->lock_fd);
+    scope_close_fd(&record->state_fd);
+}
+
+/* Boxes whose record is gone but whose group or directory is not: a kill between two steps of giving back. */
+struct orphan_search {
+    int state_fd;
+    const struct cgroup_layout *cgroups;
+    struct reap_report *report;
+};
+
+static void visit_name(void *data, const char *name)
+{
+    struct orphan_search *search = data;
+    unsigned uid;
+    int number;
+    if (sscanf(name, "box-%u-%d", &uid, &number) != 2 || uid != (unsigned)geteuid() || number < 0 ||
+        number >= RECORDS_MAX)
+        return;
+    bool leftover;
+    scope_fd lock_fd = lock_record(search->state_fd, number, true, &leftover);
+    if (lock_fd < 0)
+        return; /* alive */
+    sweep_box(number, search->cgroups, search->report);
+    search->report->boxes++;
+    char record_name[32];
+    snprintf(record_name, sizeof record_name, "box-%d", number);
+    unlinkat(search->state_fd, record_name, 0);
+}
+
+static void each_entry(const char *path, const char *prefix, void (*visit)(void *, const char *), void *data)
+{
+    scope_dir *dir = opendir(path);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)))
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+            visit(data, entry->d_name);
+}
+
+static void visit_record(void *data, const char *name)
+{
+    char box_name[64];
+    int number;
+    if (sscanf(name, "box-%d", &number) == 1) {
+        name_of(number, box_name, sizeof box_name);
+        visit_name(data, box_name);
+    }
+}
+
+int record_reap_all(const struct cgroup_layout *cgroups, struct reap_report *ret, struct error *err)
+{
+    *ret = (struct reap_report){0};
+    scope_fd state_fd = open_state(err);
+    if (state_fd < 0)
+        return state_fd;
+    struct orphan_search search = {.state_fd = state_fd, .cgroups = cgroups, .report = ret};
+    char path[256];
+    state_path(path, sizeof path);
+    each_entry(path, "box-", visit_record, &search);
+    cgroup_each(cgroups, "box-", visit_name, &search);
+    box_directory_root(path, sizeof path);
+    each_entry(path, "box-", visit_name, &search);
+    return 0;
+}

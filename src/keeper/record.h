@@ -1,0 +1,43 @@
+/* Records: who owns which box on this host.
+ *
+ * Theory of operation. Every live box has a record file STATE/box-NUMBER, held under an exclusive lock by the
+ * process that owns the box. The number gives the box its name (groups, private directory) and, under root, its
+ * uid. A lock dies with its owner, however it dies: a record whose lock can be taken belongs to nobody, and what
+ * it names is left over. The next run, or `cloche reap`, removes it: processes, groups, directory, record.
+ *
+ * STATE is /run/cloche for root; for others $XDG_RUNTIME_DIR/cloche, or /tmp/cloche-UID. */
+#pragma once
+
+#include "base/error.h"
+#include "engine/engine.h"
+
+struct record {
+    struct box_identity identity;
+    int number;
+    int lock_fd;
+    int state_fd;
+};
+
+#define RECORD_UNSET                                                                                               \
+    {                                                                                                              \
+        .identity = {.directory_fd = -1}, .number = -1, .lock_fd = -1, .state_fd = -1                              \
+    }
+
+/* Takes a free number; sweeps one leftover if it meets any. */
+int record_take(struct record *ret, const struct cgroup_layout *cgroups, struct error *err);
+
+/* Makes the private directory of the box (the process engine needs one). */
+int record_make_directory(struct record *record, struct error *err);
+
+/* Removes the directory and the record. Accepts a half-made one. */
+void record_give_back(struct record *record);
+
+struct reap_report {
+    int boxes;
+    int groups;
+    int directories;
+    int failures;
+};
+
+/* Removes everything that dead owners left. */
+int record_reap_all(const struct cgroup_layout *cgroups, struct reap_report *ret, struct error *err);

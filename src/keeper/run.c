@@ -1,0 +1,277 @@
+#include "keeper/run.h"
+
+#include "base/scope.h"
+#include "keeper/collect.h"
+#include "keeper/record.h"
+#include "os/process.h"
+#include "runtime/language.h"
+#include "runtime/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ARTIFACT_MAX = 128 << 20 };
+
+/* All that the steps of one run share. */
+struct run {
+    struct spec *spec;
+    const struct policy *policy;
+    const struct supervise_io *io;
+    struct image *image;
+    struct language_table languages;
+    struct cgroup_layout cgroups;
+    const struct language *language;
+    struct program_paths paths;
+};
+
+struct step {
+    const struct limits *limits;
+    const struct language_step *row; /* NULL: the spec's command */
+    struct slice code;
+    bool code_executable;
+    const char *artifact; /* of a compile step: what to take instead of collecting */
+    struct buffer *ret_artifact;
+    const struct supervise_io *io;
+};
+
+static const struct supervise_io silent_io = {.forward_fd = {-1, -1}, .cancel_fd = -1};
+
+static void box_close(struct box *box)
+{
+    if (box->pid > 0 && !box->is_reaped) {
+        box->engine->stop(box);
+        process_pidfd_kill(box->pidfd, SIGKILL);
+        while (waitpid(box->pid, NULL, __WALL) < 0 && errno == EINTR)
+            ;
+        box->is_reaped = true;
+    }
+    if (box->engine)
+        box->engine->destroy(box);
+    int *fds[] = {&box->pidfd,     &box->control_fd,  &box->stdin_fd,  &box->stdout_fd,
+                  &box->stderr_fd, &box->listener_fd, &box->scratch_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        scope_close_fd(fds[i]);
+}
+
+static int collect_step(const struct run *run, const struct step *step, struct box *box, struct result *result,
+                        struct error *err)
+{
+    if (box->scratch_fd < 0)
+        return 0;
+    scope_fd output = openat(box->scratch_fd, "output", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (output < 0)
+        return error_host(err, -errno, "cannot open the output directory of the box");
+    if (!step->artifact)
+        return collect_files(output, run->spec->output_directory, step->limits, result, err);
+    if (result->cause != CAUSE_exit || result->exit_code != 0)
+        return 0;
+    return collect_one(output, step->artifact, ARTIFACT_MAX, step->ret_artifact, err);
+}
+
+static int prepare_program(const struct run *run, const struct step *step, struct box *box, struct program *ret,
+                           struct error *err)
+{
+    if (!step->row)
+        return program_from_command(box, ret, err);
+    struct program_paths paths = run->paths;
+    int status = program_from_language(box, step->row, &paths, step->artifact ? NULL : &run->spec->arguments, ret, err);
+    if (status == 0) {
+        ret->code = step->code;
+        ret->code_executable = step->code_executable;
+    }
+    return status;
+}
+
+/* One box: made, run, collected, gone. */
+static int run_step(const struct run *run, const struct step *step, struct result *result, struct error *err)
+{
+    struct record record __attribute__((cleanup(record_give_back))) = RECORD_UNSET;
+    struct program program __attribute__((cleanup(program_free))) = {0};
+    int status = record_take(&record, &run->cgroups, err);
+    if (status < 0)
+        return status;
+    struct box box __attribute__((cleanup(box_close)));
+    box_init(&box);
+    box.engine = run->spec->isolation == ISOLATION_CONTAINER ? &engine_container : &engine_process;
+    box.spec = run->spec;
+    box.image = run->image;
+    box.limits = step->limits;
+    box.identity = &record.identity;
+    box.cgroups = &run->cgroups;
+    box.program = &program;
+    result->isolation = run->spec->isolation;
+    if (box.engine->isolation == ISOLATION_PROCESS)
+        status = record_make_directory(&record, err);
+    if (status == 0)
+        status = prepare_program(run, step, &box, &program, err);
+    if (status == 0)
+        status = box.engine->start(&box, result, err);
+    if (status == 0)
+        status = supervise_run(&box, step->io, result, err);
+    if (status == 0)
+        status = collect_step(run, step, &box, result, err);
+    return status;
+}
+
+/* A step of ours before the user's own: it must not eat the program's stdin. */
+static int run_step_without_stdin(const struct run *run, const struct step *step, struct result *result,
+                                  struct error *err)
+{
+    enum stdin_kind kept = run->spec->stdin_kind;
+    run->spec->stdin_kind = STDIN_NONE;
+    int status = run_step(run, step, result, err);
+    run->spec->stdin_kind = kept;
+    return status;
+}
+
+static bool probe_passes(const struct run *run, const struct language *row)
+{
+    struct language_step probe = {.run = row->probe};
+    struct run probing = *run;
+    probing.paths.code_name = NULL;
+    struct step step = {.limits = &run->spec->compile_limits, .row = &probe, .io = &silent_io};
+    struct result *result = result_new();
+    struct error ignored = {0};
+    bool passes = result && run_step_without_stdin(&probing, &step, result, &ignored) == 0 && result->cause == CAUSE_exit &&
+                  result->exit_code == 0;
+    result_free(result);
+    return passes;
+}
+
+static int choose_language(struct run *run, struct error *err)
+{
+    const char *name = run->spec->language;
+    if (!name && run->spec->code_name) {
+        name = language_by_extension(&run->languages, run->spec->code_name);
+        if (!name)
+            return error_spec(err, "language", "language: cannot tell from the name '%.64s'; give --language",
+                              run->spec->code_name);
+    }
+    if (!name)
+        name = "python";
+    int index = -1;
+    do {
+        index = language_find(&run->languages, name, (size_t)(index + 1), run->image, &run->paths.runtime,
+                              &run->paths.compiler);
+        if (index < 0)
+            return language_explain_missing(&run->languages, name, run->image, err);
+        run->language = &run->languages.rows[index];
+    } while (run->language->probe.count && !probe_passes(run, run->language));
+    run->paths.artifact = run->language->artifact;
+    run->paths.code_name = run->language->file;
+    return 0;
+}
+
+/* The name in messages is the user's own where it has the right extension: hello.py, not main.py. */
+static void choose_code_name(struct run *run)
+{
+    const char *own = run->spec->code_name;
+    if (!own || own[0] == '.' || strlen(own) > 128)
+        return;
+    const char *language = language_by_extension(&run->languages, own);
+    if (language && strcmp(language, run->language->name) == 0)
+        run->paths.code_name = own;
+}
+
+static int run_code(struct run *run, struct result *result, struct error *err)
+{
+    int status = choose_language(run, err);
+    if (status < 0)
+        return status;
+    choose_code_name(run);
+    scope_buffer artifact = {0};
+    struct step step = {.limits = &run->spec->limits,
+                        .row = &run->language->run,
+                        .code = {run->spec->code.data ? run->spec->code.data : "", run->spec->code.length},
+                        .io = run->io};
+    if (run->language->has_compile) {
+        result->compile = result_new();
+        if (!result->compile)
+            return error_host(err, -ENOMEM, "no memory for a result");
+        struct supervise_io io = silent_io;
+        io.cancel_fd = run->io->cancel_fd;
+        struct step compile = {.limits = &run->spec->compile_limits,
+                               .row = &run->language->compile,
+                               .code = step.code,
+                               .artifact = run->language->artifact,
+                               .ret_artifact = &artifact,
+                               .io = &io};
+        status = run_step_without_stdin(run, &compile, result->compile, err);
+        if (status < 0)
+            return status;
+        if (result->compile->cause != CAUSE_exit || result->compile->exit_code != 0)
+            return 1;
+        step.code = (struct slice){artifact.data ? artifact.data : "", artifact.length};
+        step.code_executable = run->language->run.find.count == 0;
+        run->paths.code_name = run->language->artifact;
+    }
+    return run_step(run, &step, result, err);
+}
+
+static int run_command(struct run *run, struct result *result, struct error *err)
+{
+    struct step step = {.limits = &run->spec->limits, .io = run->io};
+    return run_step(run, &step, result, err);
+}
+
+/* A failed compile is the result: its messages are what the user needs, in the place where they look. */
+static void take_compile_failure(struct result *result, const struct supervise_io *io)
+{
+    struct result *compile = result->compile;
+    result->cause = compile->cause;
+    result->exit_code = compile->exit_code;
+    result->signal = compile->signal;
+    result->timed_out = compile->timed_out;
+    result->isolation = compile->isolation;
+    result->usage = compile->usage;
+    snprintf(result->denied_syscall, sizeof result->denied_syscall, "%s", compile->denied_syscall);
+    snprintf(result->detail, sizeof result->detail, "the code could not be compiled%s%.400s",
+             compile->detail[0] ? ": " : "", compile->detail);
+    const struct buffer *texts[] = {&compile->output.kept, &compile->errors.kept};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (!texts[i]->length)
+            continue;
+        buffer_append(&result->errors.kept, texts[i]->data, texts[i]->length);
+        if (io->output)
+            io->output(io->data, STREAM_STDERR, texts[i]->data, texts[i]->length);
+    }
+}
+
+int keeper_run(struct spec *spec, const struct policy *policy, const struct supervise_io *io, struct result **ret,
+               struct error *err)
+{
+    int status = spec_validate(spec, policy, err);
+    if (status < 0)
+        return status;
+    struct run run = {.spec = spec, .policy = policy, .io = io};
+    scope_image *image = NULL;
+    status = image_open(policy->image_store, spec->image, &image, err);
+    if (status < 0)
+        return status;
+    run.image = image;
+    cgroup_layout_find(&run.cgroups);
+    struct result *result = result_new();
+    if (!result)
+        return error_host(err, -ENOMEM, "no memory for a result");
+    if (spec->command.count) {
+        status = run_command(&run, result, err);
+    } else {
+        status = language_table_load(&policy->languages, &run.languages, err);
+        if (status == 0)
+            status = run_code(&run, result, err);
+        if (status > 0)
+            take_compile_failure(result, io);
+        language_table_free(&run.languages);
+    }
+    if (status < 0) {
+        result_free(result);
+        return status;
+    }
+    *ret = result;
+    return 0;
+}

@@ -1,0 +1,19 @@
+/* Capabilities: given up, all of them, and looked at. */
+#pragma once
+
+#include <stdbool.h>
+
+/* Empties the bounding set; needs CAP_SETPCAP in the current user namespace. 0 or a negative errno. */
+int capabilities_drop_bounding(void);
+
+/* Empties effective, permitted, inheritable and ambient sets. */
+int capabilities_drop_all(void);
+
+/* Makes all permitted capabilities effective again, as after a change of uid with PR_SET_KEEPCAPS. */
+int capabilities_raise(void);
+
+bool capabilities_are_none(void);
+bool capabilities_bounding_is_empty(void);
+
+/* Is this capability effective now? */
+bool capabilities_have(int capability);

@@ -1,0 +1,320 @@
+#include "os/cgroup/cgroup.h"
+
+#include "base/file.h"
+#include "base/scope.h"
+#include "os/hardening.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CPU_PERIOD_US = 100000 };
+
+static int group_open_directories(struct cgroup *group, bool make)
+{
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        if (!group->base[i][0] || (group->version == CGROUP_V2 && i != CGROUP_MEMORY))
+            continue;
+        char path[400];
+        snprintf(path, sizeof path, "%s/%s", group->base[i], group->name);
+        if (make && mkdir(path, 0755) < 0 && errno != EEXIST)
+            return -errno; /* EEXIST: cpu and cpuacct are often one hierarchy */
+        group->dir_fd[i] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (group->dir_fd[i] < 0 && make)
+            return -errno;
+        if (make && group->version == CGROUP_V1) {
+            group->join_fd[i] = openat(group->dir_fd[i], "tasks", O_WRONLY | O_CLOEXEC);
+            if (group->join_fd[i] < 0)
+                return -errno;
+        }
+    }
+    return 0;
+}
+
+static int group_dir(const struct cgroup *group, enum cgroup_controller controller)
+{
+    return group->version == CGROUP_V2 ? group->dir_fd[CGROUP_MEMORY] : group->dir_fd[controller];
+}
+
+struct attribute {
+    enum cgroup_controller controller;
+    const char *file;
+    bool may_be_missing; /* the kernel was built without it, and that is harmless */
+    bool is_proof;       /* read back by cgroup_verify */
+    char value[32];
+};
+
+static bool host_has_swap(void)
+{
+    char text[512];
+    if (file_read_attribute(AT_FDCWD, "/proc/swaps", text, sizeof text) <= 0)
+        return true;
+    const char *second_line = strchr(text, '\n');
+    return second_line && second_line[1];
+}
+
+/* The limits as files and values, in the order in which they must be written (v1 wants the memory limit before
+ * the limit of memory and swap). Returns how many. */
+static int group_attributes(const struct cgroup *group, const struct cgroup_limits *limits, struct attribute *into)
+{
+    int count = 0;
+    bool v2 = group->version == CGROUP_V2;
+#define ADD(ctl, name, missing, proof, ...)                                                                        \
+    do {                                                                                                           \
+        into[count] = (struct attribute){ctl, name, missing, proof, ""};                                           \
+        snprintf(into[count].value, sizeof into[count].value, __VA_ARGS__);                                        \
+        count++;                                                                                                   \
+    } while (0)
+    if (limits->memory_bytes && !hardening_removed(cgroup_memory)) {
+        /* Whole pages: the kernel rounds down, and the proof compares. */
+        long long bytes = (long long)(limits->memory_bytes & ~(int64_t)4095);
+        ADD(CGROUP_MEMORY, v2 ? "memory.max" : "memory.limit_in_bytes", false, true, "%lld", bytes);
+        if (v2) {
+            ADD(CGROUP_MEMORY, "memory.swap.max", !host_has_swap(), true, "0");
+            ADD(CGROUP_MEMORY, "memory.oom.group", true, false, "1");
+        } else {
+            ADD(CGROUP_MEMORY, "memory.memsw.limit_in_bytes", !host_has_swap(), true, "%lld", bytes);
+        }
+    }
+    if (limits->pids && !hardening_removed(cgroup_pids))
+        ADD(CGROUP_PIDS, "pids.max", false, true, "%lld", (long long)limits->pids);
+    if (limits->millicpus && !hardening_removed(cgroup_cpu)) {
+        long long quota = (long long)limits->millicpus * CPU_PERIOD_US / 1000;
+        if (v2) {
+            ADD(CGROUP_CPU, "cpu.max", false, true, "%lld %d", quota, CPU_PERIOD_US);
+        } else {
+            ADD(CGROUP_CPU, "cpu.cfs_period_us", false, false, "%d", CPU_PERIOD_US);
+            ADD(CGROUP_CPU, "cpu.cfs_quota_us", false, true, "%lld", quota);
+        }
+    }
+#undef ADD
+    return count;
+}
+
+int cgroup_create(const struct cgroup_layout *layout, const char *name, const struct cgroup_limits *limits,
+                  struct cgroup *ret, struct error *err)
+{
+    struct cgroup group = CGROUP_UNSET;
+    group.version = layout->version;
+    snprintf(group.name, sizeof group.name, "%s", name);
+    memcpy(group.base, layout->base, sizeof group.base);
+    int status = group_open_directories(&group, true);
+    if (status < 0) {
+        cgroup_destroy(&group);
+        return error_host(err, status, "cannot make the control group %s/%s", group.base[CGROUP_MEMORY], name);
+    }
+    struct attribute attributes[8];
+    int count = group_attributes(&group, limits, attributes);
+    for (int i = 0; i < count; i++) {
+        status = file_write_attribute(group_dir(&group, attributes[i].controller), attributes[i].file,
+                                      attributes[i].value);
+        if (status == 0 || (attributes[i].may_be_missing && status == -ENOENT))
+            continue;
+        cgroup_destroy(&group);
+        return error_layer(err, "cgroup", status, "cannot set %s to %s", attributes[i].file, attributes[i].value);
+    }
+    *ret = group;
+    return 0;
+}
+
+int cgroup_join_self(const struct cgroup *group)
+{
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (group->join_fd[i] >= 0 && write(group->join_fd[i], "0", 1) != 1)
+            return -errno;
+    return 0;
+}
+
+static bool group_contains(int dir_fd, pid_t pid)
+{
+    scope_buffer members = {0};
+    if (file_read_whole(dir_fd, "cgroup.procs", 1 << 20, &members) < 0)
+        return false;
+    for (char *at = members.data; *at;) {
+        if (strtol(at, &at, 10) == pid)
+            return true;
+        at += strspn(at, "\n");
+    }
+    return false;
+}
+
+int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits, pid_t pid, struct error *err)
+{
+    struct attribute attributes[8];
+    int count = group_attributes(group, limits, attributes);
+    for (int i = 0; i < count; i++) {
+        if (!attributes[i].is_proof)
+            continue;
+        char seen[64];
+        int dir_fd = group_dir(group, attributes[i].controller);
+        int length = file_read_attribute(dir_fd, attributes[i].file, seen, sizeof seen);
+        if (length == -ENOENT && attributes[i].may_be_missing)
+            continue;
+        if (length < 0)
+            return error_layer(err, "cgroup", length, "cannot read %s back", attributes[i].file);
+        seen[strcspn(seen, "\n")] = '\0';
+        if (strcmp(seen, attributes[i].value) != 0)
+            return error_layer(err, "cgroup", 0, "%s is %s after %s was written", attributes[i].file, seen,
+                               attributes[i].value);
+        if (!group_contains(dir_fd, pid))
+            return error_layer(err, "cgroup", 0, "the box is not inside its %s group",
+                               cgroup_controller_names[attributes[i].controller]);
+    }
+    return 0;
+}
+
+static int64_t read_number(int dir_fd, const char *file, int64_t otherwise)
+{
+    char text[64];
+    if (dir_fd < 0 || file_read_attribute(dir_fd, file, text, sizeof text) <= 0)
+        return otherwise;
+    return strtoll(text, NULL, 10);
+}
+
+static int64_t read_keyed(int dir_fd, const char *file, const char *key, int64_t otherwise)
+{
+    char text[2048];
+    if (dir_fd < 0 || file_read_attribute(dir_fd, file, text, sizeof text) <= 0)
+        return otherwise;
+    size_t length = strlen(key);
+    for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line ? 1 : 0)
+        if (strncmp(line, key, length) == 0 && line[length] == ' ')
+            return strtoll(line + length + 1, NULL, 10);
+    return otherwise;
+}
+
+void cgroup_usage_read(const struct cgroup *group, struct cgroup_usage *ret)
+{
+    *ret = (struct cgroup_usage){.pids_peak = -1};
+    if (group->version == CGROUP_NONE)
+        return;
+    int memory = group_dir(group, CGROUP_MEMORY), pids = group_dir(group, CGROUP_PIDS);
+    ret->pids_now = read_number(pids, "pids.current", 0);
+    ret->pids_peak = read_number(pids, "pids.peak", -1);
+    ret->pids_refused = read_keyed(pids, "pids.events", "max", 0);
+    if (group->version == CGROUP_V2) {
+        ret->memory_bytes = read_number(memory, "memory.current", 0);
+        ret->memory_peak_bytes = read_number(memory, "memory.peak", ret->memory_bytes);
+        ret->oom_kills = read_keyed(memory, "memory.events", "oom_kill", 0);
+        ret->cpu_user_us = read_keyed(memory, "cpu.stat", "user_usec", 0);
+        ret->cpu_system_us = read_keyed(memory, "cpu.stat", "system_usec", 0);
+        return;
+    }
+    ret->memory_bytes = read_number(memory, "memory.usage_in_bytes", 0);
+    ret->memory_peak_bytes = read_number(memory, "memory.max_usage_in_bytes", ret->memory_bytes);
+    ret->oom_kills = read_keyed(memory, "memory.oom_control", "oom_kill", 0);
+    ret->cpu_user_us = read_number(group->dir_fd[CGROUP_CPUACCT], "cpuacct.usage_user", 0) / 1000;
+    ret->cpu_system_us = read_number(group->dir_fd[CGROUP_CPUACCT], "cpuacct.usage_sys", 0) / 1000;
+}
+
+int cgroup_watch_oom(const struct cgroup *group, short *ret_events)
+{
+    if (group->version == CGROUP_V2) {
+        *ret_events = POLLPRI;
+        return openat(group->dir_fd[CGROUP_MEMORY], "memory.events", O_RDONLY | O_CLOEXEC);
+    }
+    *ret_events = POLLIN;
+    scope_fd control = openat(group->dir_fd[CGROUP_MEMORY], "memory.oom_control", O_RDONLY | O_CLOEXEC);
+    scope_fd event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    char order[32];
+    snprintf(order, sizeof order, "%d %d", event, control);
+    if (control < 0 || event < 0 ||
+        file_write_attribute(group->dir_fd[CGROUP_MEMORY], "cgroup.event_control", order) < 0)
+        return -1;
+    return take_fd(&event);
+}
+
+static void group_signal_members(int dir_fd)
+{
+    scope_buffer members = {0};
+    if (dir_fd < 0 || file_read_whole(dir_fd, "cgroup.procs", 1 << 20, &members) < 0)
+        return;
+    for (char *at = members.data; *at;) {
+        pid_t pid = (pid_t)strtol(at, &at, 10);
+        if (pid > 1 && pid != getpid())
+            kill(pid, SIGKILL);
+        at += strspn(at, "\n");
+    }
+}
+
+void cgroup_kill(const struct cgroup *group)
+{
+    if (group->version == CGROUP_V2) {
+        if (group->dir_fd[CGROUP_MEMORY] >= 0 &&
+            file_write_attribute(group->dir_fd[CGROUP_MEMORY], "cgroup.kill", "1") < 0)
+            group_signal_members(group->dir_fd[CGROUP_MEMORY]); /* kernels before 5.14 */
+        return;
+    }
+    int freezer = group->dir_fd[CGROUP_FREEZER];
+    /* Frozen, it cannot fork while we signal; the kill is delivered at the thaw. */
+    if (freezer >= 0)
+        file_write_attribute(freezer, "freezer.state", "FROZEN");
+    group_signal_members(freezer >= 0 ? freezer : group->dir_fd[CGROUP_PIDS]);
+    if (freezer >= 0)
+        file_write_attribute(freezer, "freezer.state", "THAWED");
+}
+
+static int group_remove_directory(const struct cgroup *group, int controller)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", group->base[controller], group->name);
+    for (int attempt = 0; attempt < 200; attempt++) {
+        if (rmdir(path) == 0 || errno == ENOENT)
+            return 0;
+        if (errno != EBUSY)
+            return -errno;
+        if (attempt == 0)
+            cgroup_kill(group);
+        usleep(attempt < 20 ? 500 : 10000); /* a killed member leaves the group only when it is reaped */
+    }
+    return -EBUSY;
+}
+
+int cgroup_destroy(struct cgroup *group)
+{
+    int result = 0;
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        scope_close_fd(&group->join_fd[i]);
+    for (int i = 0; i < CGROUP_CONTROLLERS && group->version != CGROUP_NONE; i++) {
+        if (!group->base[i][0] || (group->version == CGROUP_V2 && i != CGROUP_MEMORY))
+            continue;
+        int status = group_remove_directory(group, i);
+        if (status < 0)
+            result = status;
+    }
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        scope_close_fd(&group->dir_fd[i]);
+    group->version = CGROUP_NONE;
+    return result;
+}
+
+void cgroup_open_leftover(const struct cgroup_layout *layout, const char *name, struct cgroup *ret)
+{
+    *ret = (struct cgroup)CGROUP_UNSET;
+    ret->version = layout->version;
+    snprintf(ret->name, sizeof ret->name, "%s", name);
+    memcpy(ret->base, layout->base, sizeof ret->base);
+    group_open_directories(ret, false);
+}
+
+void cgroup_each(const struct cgroup_layout *layout, const char *prefix, void (*visit)(void *data, const char *name),
+                 void *data)
+{
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        if (!layout->base[i][0] || (layout->version == CGROUP_V2 && i != CGROUP_MEMORY))
+            continue;
+        scope_dir *dir = opendir(layout->base[i]);
+        struct dirent *entry;
+        while (dir && (entry = readdir(dir)))
+            if (entry->d_type == DT_DIR && strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+                visit(data, entry->d_name);
+    }
+}

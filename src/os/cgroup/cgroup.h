@@ -1,0 +1,103 @@
+/* Control groups, v1 and v2 behind one face.
+ *
+ * Theory of operation. A layout says where groups can be made on this machine, and is found once. A group is made
+ * under it with all limits written before any process is in it. On v2 a child is born inside (CLONE_INTO_CGROUP);
+ * on v1 the child writes itself into each hierarchy, because a write by the parent waits for an RCU grace period.
+ * The group's name carries its owner (see keeper/record.h), so that a reaper can tell what a dead owner left.
+ *
+ * v1 hierarchies are used at their mount's root, v2 at the highest group that we may write to: the machine's root
+ * for root, the delegated subtree for others. */
+#pragma once
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum cgroup_version {
+    CGROUP_NONE,
+    CGROUP_V1,
+    CGROUP_V2,
+};
+
+enum cgroup_controller {
+    CGROUP_MEMORY,
+    CGROUP_PIDS,
+    CGROUP_CPU,
+    CGROUP_CPUACCT, /* v1 only; part of cpu in v2 */
+    CGROUP_FREEZER, /* v1 only; part of every group in v2 */
+    CGROUP_CONTROLLERS,
+};
+
+extern const char *const cgroup_controller_names[CGROUP_CONTROLLERS];
+
+struct cgroup_layout {
+    enum cgroup_version version;
+    char base[CGROUP_CONTROLLERS][256]; /* directory that groups are made in; empty: controller not to be had */
+    char why_not[512];                  /* CGROUP_NONE or a controller missing: what is in the way */
+};
+
+/* Never fails: where nothing can be had, the version is CGROUP_NONE and why_not says why. */
+void cgroup_layout_find(struct cgroup_layout *ret);
+
+bool cgroup_layout_has(const struct cgroup_layout *layout, enum cgroup_controller controller);
+
+struct cgroup_limits {
+    int64_t memory_bytes; /* swap included; 0: none */
+    int64_t pids;
+    int64_t millicpus;
+};
+
+struct cgroup {
+    enum cgroup_version version;
+    char name[80];
+    char base[CGROUP_CONTROLLERS][256];
+    int dir_fd[CGROUP_CONTROLLERS];  /* -1 where not used; on v2 all is in [CGROUP_MEMORY] */
+    int join_fd[CGROUP_CONTROLLERS]; /* v1: the files that a child writes "0" to */
+};
+
+#define CGROUP_UNSET                                                                                               \
+    {                                                                                                              \
+        .dir_fd = {-1, -1, -1, -1, -1}, .join_fd = {-1, -1, -1, -1, -1}                                            \
+    }
+
+/* Makes the group in every hierarchy and writes the limits. Takes back what it made when it fails. */
+int cgroup_create(const struct cgroup_layout *layout, const char *name, const struct cgroup_limits *limits,
+                  struct cgroup *ret, struct error *err);
+
+/* In the child, on v1: join. Async-signal-safe. */
+int cgroup_join_self(const struct cgroup *group);
+
+/* Reads back that the limits stand and that the process is inside: the layer's proof. */
+int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits, pid_t pid, struct error *err);
+
+struct cgroup_usage {
+    int64_t memory_bytes;
+    int64_t memory_peak_bytes;
+    int64_t oom_kills;
+    int64_t pids_now;
+    int64_t pids_peak;    /* -1: the kernel does not keep it */
+    int64_t pids_refused; /* how often a fork was refused */
+    int64_t cpu_user_us;
+    int64_t cpu_system_us;
+};
+
+void cgroup_usage_read(const struct cgroup *group, struct cgroup_usage *ret);
+
+/* A descriptor that becomes ready (for *ret_events) when the group runs out of memory, or -1. */
+int cgroup_watch_oom(const struct cgroup *group, short *ret_events);
+
+/* Ends every process in the group: cgroup.kill, or freeze, signal and thaw. */
+void cgroup_kill(const struct cgroup *group);
+
+/* Kills what is left inside, waits for it briefly, removes the directories, closes. Accepts a half-made group.
+ * A negative errno when a directory would not go. */
+int cgroup_destroy(struct cgroup *group);
+
+/* Opens an existing group by name for destruction by a reaper; the directories that are there. */
+void cgroup_open_leftover(const struct cgroup_layout *layout, const char *name, struct cgroup *ret);
+
+/* Calls `visit` with the name of every group under the layout that starts with prefix. */
+void cgroup_each(const struct cgroup_layout *layout, const char *prefix, void (*visit)(void *data, const char *name),
+                 void *data);

@@ -1,0 +1,34 @@
+/* Landlock: file and scope rules that a process puts on itself.
+ *
+ * The headers of Debian 12 know ABI 2; later rights are named here, and used as far as the running kernel's ABI
+ * goes. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The running kernel's ABI, or 0 where there is no Landlock. */
+int landlock_abi(void);
+
+enum landlock_grant {
+    LANDLOCK_READ,       /* read files, list directories */
+    LANDLOCK_READ_EXEC,  /* and run programs */
+    LANDLOCK_READ_WRITE, /* and write, make, remove, rename, truncate, run */
+    LANDLOCK_DEVICE,     /* read and write one device file or the like, ioctl included; nothing is made */
+};
+
+enum landlock_scope {
+    LANDLOCK_SCOPE_NONE = 0,
+    LANDLOCK_SCOPE_SIGNALS = 1,
+    LANDLOCK_SCOPE_ABSTRACT_SOCKETS = 2,
+};
+
+/* A ruleset descriptor that denies all file rights that the kernel's ABI knows, all TCP, and what `scopes` says
+ * where the ABI has scopes. A negative errno on failure. `files` false: a ruleset of scopes alone. */
+int landlock_ruleset_new(int abi, bool files, unsigned scopes);
+
+/* Grants below a path (or on one file). 0 or a negative errno. */
+int landlock_ruleset_grant(int ruleset_fd, int abi, const char *path, enum landlock_grant grant);
+
+/* Puts it on the calling thread; no_new_privs must be on. */
+int landlock_ruleset_enforce(int ruleset_fd);

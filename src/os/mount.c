@@ -1,0 +1,82 @@
+#include "os/mount.h"
+#include "base/scope.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* linux/mount.h and sys/mount.h disagree with each other in Debian 12; the old flags are few. */
+enum { OLD_NOSUID = 2, OLD_NODEV = 4, OLD_NOEXEC = 8, OLD_RDONLY = 1 };
+extern int mount(const char *, const char *, const char *, unsigned long, const void *);
+extern int umount2(const char *, int);
+
+enum { TREE_RECURSIVE = 0x8000 /* AT_RECURSIVE */, DETACH = 2 /* MNT_DETACH */ };
+
+static uint64_t mount_attributes(unsigned flags)
+{
+    return (flags & MOUNT_READ_ONLY ? MOUNT_ATTR_RDONLY : 0) | (flags & MOUNT_NO_SUID ? MOUNT_ATTR_NOSUID : 0) |
+           (flags & MOUNT_NO_DEVICES ? MOUNT_ATTR_NODEV : 0) | (flags & MOUNT_NO_EXEC ? MOUNT_ATTR_NOEXEC : 0);
+}
+
+static int set_attributes(int dir_fd, const char *path, unsigned flags, int userns_fd)
+{
+    struct mount_attr attributes = {.attr_set = mount_attributes(flags)};
+    if (userns_fd >= 0) {
+        attributes.attr_set |= MOUNT_ATTR_IDMAP;
+        attributes.userns_fd = (uint64_t)userns_fd;
+    }
+    if (!attributes.attr_set)
+        return 0;
+    unsigned how = (unsigned)AT_EMPTY_PATH | (flags & MOUNT_RECURSIVE ? (unsigned)TREE_RECURSIVE : 0);
+    return syscall(SYS_mount_setattr, dir_fd, path, how, &attributes, sizeof attributes) < 0 ? -errno : 0;
+}
+
+int mount_clone_tree(int dir_fd, const char *path, unsigned flags, int userns_fd)
+{
+    unsigned how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (unsigned)AT_EMPTY_PATH |
+                   (flags & MOUNT_RECURSIVE ? (unsigned)TREE_RECURSIVE : 0);
+    scope_fd tree = (int)syscall(SYS_open_tree, dir_fd, path, how);
+    if (tree < 0)
+        return -errno;
+    int status = set_attributes(tree, "", flags, userns_fd);
+    return status < 0 ? status : take_fd(&tree);
+}
+
+int mount_attach(int tree_fd, int dir_fd, const char *path)
+{
+    return syscall(SYS_move_mount, tree_fd, "", dir_fd, path, MOVE_MOUNT_F_EMPTY_PATH | (*path ? 0 : MOVE_MOUNT_T_EMPTY_PATH)) < 0
+               ? -errno
+               : 0;
+}
+
+int mount_bind(int from_dir_fd, const char *from, int to_dir_fd, const char *to, unsigned flags)
+{
+    scope_fd tree = mount_clone_tree(from_dir_fd, from, flags, -1);
+    return tree < 0 ? tree : mount_attach(tree, to_dir_fd, to);
+}
+
+int mount_restrict(int dir_fd, const char *path, unsigned flags)
+{
+    return set_attributes(dir_fd, path, flags & ~(unsigned)MOUNT_RECURSIVE, -1);
+}
+
+int mount_new(const char *type, const char *path, unsigned flags, const char *options)
+{
+    unsigned long old = (flags & MOUNT_READ_ONLY ? OLD_RDONLY : 0) | (flags & MOUNT_NO_SUID ? OLD_NOSUID : 0) |
+                        (flags & MOUNT_NO_DEVICES ? OLD_NODEV : 0) | (flags & MOUNT_NO_EXEC ? OLD_NOEXEC : 0);
+    return mount(type, path, type, old, options) < 0 ? -errno : 0;
+}
+
+int mount_pivot(const char *new_root)
+{
+    /* pivot_root(".", ".") stacks the old root on the new one at "/", from where it is detached: no directory for
+     * it is needed, so the new root can be read-only. */
+    if (chdir(new_root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+        return -errno;
+    if (umount2(".", DETACH) < 0)
+        return -errno;
+    return chdir("/") < 0 ? -errno : 0;
+}

@@ -1,0 +1,32 @@
+/* Mounts, made with all their flags on before anyone can see them. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum mount_flag {
+    MOUNT_READ_ONLY = 1 << 0,
+    MOUNT_NO_SUID = 1 << 1,
+    MOUNT_NO_DEVICES = 1 << 2,
+    MOUNT_NO_EXEC = 1 << 3,
+    MOUNT_RECURSIVE = 1 << 4, /* with what is mounted below, the flags on all of it */
+};
+
+/* A detached copy of what is at path (relative to dir_fd; an empty path is the descriptor itself), with flags.
+ * userns_fd >= 0: owners are mapped by that user namespace. A descriptor, or a negative errno. */
+int mount_clone_tree(int dir_fd, const char *path, unsigned flags, int userns_fd);
+
+/* Attaches a detached tree at a path, relative to dir_fd, whose last component is not followed when it is a link. */
+int mount_attach(int tree_fd, int dir_fd, const char *path);
+
+/* Clone and attach. */
+int mount_bind(int from_dir_fd, const char *from, int to_dir_fd, const char *to, unsigned flags);
+
+/* Adds flags to the mount at path (not below). */
+int mount_restrict(int dir_fd, const char *path, unsigned flags);
+
+/* mount(2) of a new file system instance. */
+int mount_new(const char *type, const char *path, unsigned flags, const char *options);
+
+/* Makes `new_root` (a mount) the root of the calling process, and lets go of the old one. */
+int mount_pivot(const char *new_root);

@@ -1,0 +1,90 @@
+#include "os/process.h"
+
+#include <errno.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
+{
+    int pidfd = -1;
+    struct clone_args arguments = {
+        .flags = flags | CLONE_PIDFD,
+        .pidfd = (uint64_t)(uintptr_t)&pidfd,
+        .exit_signal = SIGCHLD,
+    };
+    if (cgroup_fd >= 0) {
+        arguments.flags |= CLONE_INTO_CGROUP;
+        arguments.cgroup = (uint64_t)cgroup_fd;
+    }
+    long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
+    if (pid < 0)
+        return -errno;
+    if (pid > 0)
+        *ret_pidfd = pidfd;
+    return (pid_t)pid;
+}
+
+int process_pidfd_open(pid_t pid)
+{
+    long fd = syscall(SYS_pidfd_open, pid, 0);
+    return fd < 0 ? -errno : (int)fd;
+}
+
+int process_pidfd_kill(int pidfd, int signal_number)
+{
+    return syscall(SYS_pidfd_send_signal, pidfd, signal_number, NULL, 0) < 0 ? -errno : 0;
+}
+
+int process_send(int socket_fd, const void *data, uint32_t length, int fd)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec vector = {.iov_base = (void *)(uintptr_t)data, .iov_len = length};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+    if (fd >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+    }
+    ssize_t sent;
+    do
+        sent = sendmsg(socket_fd, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0)
+        return -errno;
+    return (size_t)sent == length ? 0 : -EMSGSIZE;
+}
+
+int process_receive(int socket_fd, void *into, uint32_t size, int *ret_fd)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(int))];
+        struct cmsghdr align;
+    } control = {0};
+    struct iovec vector = {.iov_base = into, .iov_len = size};
+    struct msghdr message = {
+        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    ssize_t length;
+    *ret_fd = -1;
+    do
+        length = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
+    while (length < 0 && errno == EINTR);
+    if (length < 0)
+        return -errno;
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header))
+        if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+            header->cmsg_len == CMSG_LEN(sizeof(int)))
+            memcpy(ret_fd, CMSG_DATA(header), sizeof(int));
+    return (int)length;
+}

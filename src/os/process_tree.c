@@ -1,0 +1,90 @@
+#include "os/process_tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LIST_SIZE = 4096 };
+
+/* /proc/PID/task/TID/children lists the children of one thread; a program may fork from any of its threads. */
+static size_t children_of_thread(const char *path, pid_t *into, size_t size)
+{
+    char text[8192];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    size_t count = 0, kept = 0;
+    ssize_t length;
+    while ((length = read(fd, text + kept, sizeof text - 1 - kept)) > 0) {
+        text[kept + (size_t)length] = '\0';
+        char *at = text;
+        for (char *space; (space = strchr(at, ' ')); at = space + 1) {
+            pid_t pid = (pid_t)strtol(at, NULL, 10);
+            if (pid > 0 && count < size)
+                into[count++] = pid;
+        }
+        kept = strlen(at);
+        memmove(text, at, kept + 1);
+        if (kept == sizeof text - 1)
+            break;
+    }
+    close(fd);
+    return count;
+}
+
+static size_t children_of(pid_t pid, pid_t *into, size_t size)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *threads = opendir(path);
+    size_t count = 0;
+    struct dirent *entry;
+    while (threads && (entry = readdir(threads))) {
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, entry->d_name);
+        count += children_of_thread(path, into + count, size - count);
+    }
+    if (threads)
+        closedir(threads);
+    return count;
+}
+
+size_t process_tree_list(pid_t root, pid_t *into, size_t size)
+{
+    size_t count = children_of(root, into, size);
+    for (size_t next = 0; next < count; next++)
+        count += children_of(into[next], into + count, size - count);
+    return count;
+}
+
+bool process_tree_kill_children(bool own_uid)
+{
+    static pid_t pids[LIST_SIZE];
+    for (int attempt = 0; attempt < 5000; attempt++) {
+        if (own_uid) {
+            kill(-1, SIGKILL);
+        } else {
+            size_t count = process_tree_list(getpid(), pids, LIST_SIZE);
+            for (size_t i = 0; i < count; i++)
+                kill(pids[i], SIGSTOP);
+            count = process_tree_list(getpid(), pids, LIST_SIZE);
+            for (size_t i = 0; i < count; i++)
+                kill(pids[i], SIGKILL);
+        }
+        pid_t pid;
+        do
+            pid = waitpid(-1, NULL, WNOHANG | __WALL);
+        while (pid > 0);
+        if (pid < 0 && errno == ECHILD)
+            return true;
+        usleep(1000);
+    }
+    return false;
+}

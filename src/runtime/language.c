@@ -1,0 +1,214 @@
+#include "runtime/language.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const char languages_blob_start[], languages_blob_end[];
+
+static void step_free(struct language_step *step)
+{
+    string_list_free(&step->find);
+    string_list_free(&step->run);
+    string_list_free(&step->environment);
+}
+
+void language_table_free(struct language_table *table)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        struct language *row = &table->rows[i];
+        free(row->name);
+        free(row->file);
+        free(row->missing);
+        free(row->artifact);
+        string_list_free(&row->extensions);
+        string_list_free(&row->probe);
+        step_free(&row->compile);
+        step_free(&row->run);
+    }
+    free(table->rows);
+    *table = (struct language_table){0};
+}
+
+static int read_list(const json_t *object, const char *key, struct string_list *into, const char *source,
+                     struct error *err)
+{
+    const json_t *list = json_object_get(object, key);
+    if (!list)
+        return 0;
+    size_t index;
+    json_t *item;
+    if (!json_is_array(list))
+        return error_spec(err, "languages", "%s: '%s' must be an array of strings", source, key);
+    json_array_foreach(list, index, item) {
+        if (!json_is_string(item))
+            return error_spec(err, "languages", "%s: '%s' must be an array of strings", source, key);
+        if (string_list_add(into, json_string_value(item)) < 0)
+            return error_host(err, -ENOMEM, "cannot load the languages");
+    }
+    return 0;
+}
+
+static int read_environment(const json_t *object, struct string_list *into, const char *source, struct error *err)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(json_object_get(object, "environment"), name, value) {
+        if (!json_is_string(value) || !text_is_environment_name(name, strlen(name)))
+            return error_spec(err, "languages", "%s: 'environment' must be an object of NAME: string", source);
+        if (string_list_print(into, "%s=%s", name, json_string_value(value)) < 0)
+            return error_host(err, -ENOMEM, "cannot load the languages");
+    }
+    return 0;
+}
+
+static int read_step(const json_t *object, struct language_step *step, const char *source, struct error *err)
+{
+    int status = read_list(object, "find", &step->find, source, err);
+    if (status == 0)
+        status = read_list(object, "run", &step->run, source, err);
+    if (status == 0)
+        status = read_environment(object, &step->environment, source, err);
+    if (status == 0 && step->run.count == 0)
+        status = error_spec(err, "languages", "%s: a row without 'run'", source);
+    return status;
+}
+
+static char *read_text(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? strdup(text) : NULL;
+}
+
+static int read_row(const json_t *object, struct language *row, const char *source, struct error *err)
+{
+    row->name = read_text(object, "name");
+    row->file = read_text(object, "file");
+    row->missing = read_text(object, "missing");
+    if (!row->name || !row->file || strchr(row->file, '/') || !text_is_plain_name(row->file))
+        return error_spec(err, "languages", "%s: a row needs a 'name' and a plain 'file' name", source);
+    int status = read_list(object, "extensions", &row->extensions, source, err);
+    if (status == 0)
+        status = read_list(object, "probe", &row->probe, source, err);
+    if (status == 0)
+        status = read_step(object, &row->run, source, err);
+    const json_t *compile = json_object_get(object, "compile");
+    if (status < 0 || !compile)
+        return status;
+    row->has_compile = true;
+    row->artifact = read_text(compile, "artifact");
+    if (!row->artifact || !text_is_plain_name(row->artifact))
+        return error_spec(err, "languages", "%s: '%s': 'compile' needs a plain 'artifact' name", source, row->name);
+    return read_step(compile, &row->compile, source, err);
+}
+
+static int read_table(const char *text, size_t length, const char *source, struct language_table *table,
+                      struct error *err)
+{
+    json_error_t where;
+    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &where);
+    if (!root)
+        return error_spec(err, "languages", "%s:%d:%d: %s", source, where.line, where.column, where.text);
+    if (json_is_object(root)) { /* one row may stand alone */
+        json_t *list = json_array();
+        json_array_append_new(list, root);
+        root = list;
+    }
+    size_t count = json_array_size(root);
+    struct language *rows = realloc(table->rows, (table->count + count + 1) * sizeof *rows);
+    int status = rows ? 0 : error_host(err, -ENOMEM, "cannot load the languages");
+    if (rows)
+        table->rows = rows;
+    for (size_t i = 0; status == 0 && i < count; i++) {
+        struct language *row = &table->rows[table->count++];
+        *row = (struct language){0};
+        status = read_row(json_array_get(root, i), row, source, err);
+    }
+    json_decref(root);
+    return status;
+}
+
+int language_table_load(const struct string_list *files, struct language_table *ret, struct error *err)
+{
+    *ret = (struct language_table){0};
+    int status = 0;
+    for (size_t i = files->count; status == 0 && i-- > 0;) {
+        scope_buffer text = {0};
+        status = file_read_whole(AT_FDCWD, files->items[i], 1 << 20, &text);
+        if (status < 0)
+            status = error_spec(err, "languages", "languages: cannot read %s: %s", files->items[i], strerror(-status));
+        else
+            status = read_table(text.data, text.length, files->items[i], ret, err);
+    }
+    if (status == 0)
+        status = read_table(languages_blob_start, (size_t)(languages_blob_end - languages_blob_start),
+                            "the built-in languages", ret, err);
+    if (status < 0)
+        language_table_free(ret);
+    return status;
+}
+
+const char *language_by_extension(const struct language_table *table, const char *file_name)
+{
+    const char *dot = strrchr(file_name, '.');
+    for (size_t i = 0; dot && i < table->count; i++)
+        for (size_t j = 0; j < table->rows[i].extensions.count; j++)
+            if (strcmp(dot + 1, table->rows[i].extensions.items[j]) == 0)
+                return table->rows[i].name;
+    return NULL;
+}
+
+static const char *find_program(const struct string_list *candidates, const struct image *image)
+{
+    for (size_t i = 0; i < candidates->count; i++)
+        if (image_has_program(image, candidates->items[i]))
+            return candidates->items[i];
+    return NULL;
+}
+
+int language_find(const struct language_table *table, const char *name, size_t from, const struct image *image,
+                  const char **ret_runtime, const char **ret_compiler)
+{
+    for (size_t i = from; i < table->count; i++) {
+        const struct language *row = &table->rows[i];
+        if (strcmp(row->name, name) != 0)
+            continue;
+        *ret_runtime = find_program(&row->run.find, image);
+        *ret_compiler = find_program(&row->compile.find, image);
+        if ((!row->run.find.count || *ret_runtime) && (!row->compile.find.count || *ret_compiler))
+            return (int)i;
+    }
+    return -1;
+}
+
+int language_names(const struct language_table *table, struct buffer *into)
+{
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < table->count; i++) {
+        bool seen = false;
+        for (size_t j = 0; j < i; j++)
+            seen |= strcmp(table->rows[i].name, table->rows[j].name) == 0;
+        if (!seen)
+            status = buffer_print(into, "%s%s", into->length ? ", " : "", table->rows[i].name);
+    }
+    return status;
+}
+
+int language_explain_missing(const struct language_table *table, const char *name, const struct image *image,
+                             struct error *err)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (strcmp(table->rows[i].name, name) == 0)
+            return error_spec(err, "language", "language: image '%s' has no %s; %s", image->name, name,
+                              table->rows[i].missing ? table->rows[i].missing : "install it in the image");
+    scope_buffer names = {0};
+    language_names(table, &names);
+    return error_spec(err, "language", "language: there is no '%.64s'; there are: %s. More can be added with "
+                      "`languages = FILE` in the configuration", name, names.data ? names.data : "");
+}

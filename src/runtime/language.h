@@ -1,0 +1,52 @@
+/* Languages, as a table of data: languages.json is built in, and an operator adds rows with `languages = FILE` in
+ * the configuration. Rows of one name are tried in order; a later file's rows come first.
+ *
+ * In the strings of a row: {runtime} and {compiler} are what was found in the image, {code} the code's file,
+ * {artifact} what the compile step is to write, {tmp}, {home}, {output}, {input} the box's directories, {cpus} the
+ * whole number of CPUs that the limit gives. */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "image/image.h"
+
+struct language_step {
+    struct string_list find;
+    struct string_list run;
+    struct string_list environment; /* NAME=value */
+};
+
+struct language {
+    char *name;
+    struct string_list extensions;
+    char *file;
+    char *missing; /* how to get it; may be NULL */
+    char *artifact;
+    bool has_compile;
+    struct language_step compile;
+    struct language_step run;
+    struct string_list probe; /* must exit 0 in a box for the row to be taken; may be empty */
+};
+
+struct language_table {
+    struct language *rows;
+    size_t count;
+};
+
+int language_table_load(const struct string_list *files, struct language_table *ret, struct error *err);
+void language_table_free(struct language_table *table);
+
+/* The language that a file name's extension belongs to, or NULL. */
+const char *language_by_extension(const struct language_table *table, const char *file_name);
+
+/* The next row of that name, from row `from` on, whose programs are in the image; its index, or -1. *ret_runtime and
+ * *ret_compiler point into the row. */
+int language_find(const struct language_table *table, const char *name, size_t from, const struct image *image,
+                  const char **ret_runtime, const char **ret_compiler);
+
+/* "python, javascript, …" */
+int language_names(const struct language_table *table, struct buffer *into);
+
+/* An error that says whether there is no such language, or how to get it into the image. */
+int language_explain_missing(const struct language_table *table, const char *name, const struct image *image,
+                             struct error *err);

@@ -1,0 +1,162 @@
+#include "spec/policy.h"
+
+#include "base/file.h"
+#include "base/scope.h"
+#include "base/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const isolation_names[ISOLATION_COUNT] = {"process", "container"};
+
+int isolation_find(const char *name, struct error *err)
+{
+    for (int i = 0; i < ISOLATION_COUNT; i++)
+        if (strcmp(name, isolation_names[i]) == 0)
+            return i;
+    return error_spec(err, "isolation", "isolation: '%.64s' is not an engine of this build; there are: container, process",
+                      name);
+}
+
+static int policy_set_text(char **into, const char *value)
+{
+    free(*into);
+    *into = strdup(value);
+    return *into ? 0 : -ENOMEM;
+}
+
+static int policy_set_limit(struct policy *policy, const char *key, const char *value, struct error *err)
+{
+    char name[64];
+    const char *dot = strstr(key, ".max");
+    size_t length = dot && !dot[4] ? (size_t)(dot - key) : strlen(key);
+    if (length >= sizeof name)
+        length = sizeof name - 1;
+    memcpy(name, key, length);
+    name[length] = '\0';
+    int field = limit_find(name);
+    if (field < 0)
+        return error_spec(err, key, "'%.64s' is not a setting", key);
+    int64_t number;
+    int status = limit_parse((enum limit_field)field, value, &number, err);
+    if (status < 0)
+        return status;
+    if (dot)
+        policy->ceilings.value[field] = number;
+    else
+        policy->defaults.value[field] = number;
+    return 0;
+}
+
+static int policy_set(struct policy *policy, const char *key, const char *value, struct error *err)
+{
+    if (strcmp(key, "isolation") == 0 || strcmp(key, "isolation.min") == 0) {
+        int found = isolation_find(value, err);
+        if (found < 0)
+            return found;
+        if (key[9])
+            policy->isolation_min = (enum isolation)found;
+        else
+            policy->isolation = (enum isolation)found;
+        return 0;
+    }
+    if (strcmp(key, "image") == 0)
+        return policy_set_text(&policy->image, value);
+    if (strcmp(key, "image_store") == 0)
+        return policy_set_text(&policy->image_store, value);
+    if (strcmp(key, "languages") == 0)
+        return string_list_add(&policy->languages, value);
+    return policy_set_limit(policy, key, value, err);
+}
+
+static char *trim(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t length = strlen(text);
+    while (length && isspace((unsigned char)text[length - 1]))
+        text[--length] = '\0';
+    return text;
+}
+
+static int policy_read_lines(struct policy *policy, const char *path, char *text, struct error *err)
+{
+    int number = 0;
+    for (char *line = text, *next; line; line = next) {
+        number++;
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        line = trim(line);
+        if (!*line || *line == '#')
+            continue;
+        char *equals = strchr(line, '=');
+        if (!equals)
+            return error_spec(err, line, "%s:%d: '%.64s' has no '='; write `name = value`", path, number, line);
+        *equals = '\0';
+        int status = policy_set(policy, trim(line), trim(equals + 1), err);
+        if (status < 0)
+            return error_context(err, "%s:%d", path, number);
+    }
+    return 0;
+}
+
+static int policy_check_itself(const struct policy *policy, struct error *err)
+{
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        if (policy->defaults.value[i] > policy->ceilings.value[i])
+            return error_spec(err, limit_rows[i].name, "%s: the default of %s is above its ceiling (%s.max)",
+                              policy->source, limit_rows[i].name, limit_rows[i].name);
+    return 0;
+}
+
+int policy_load(const char *path, struct policy *ret, struct error *err)
+{
+    *ret = (struct policy){.isolation = ISOLATION_CONTAINER, .isolation_min = ISOLATION_PROCESS, .source = "built-in"};
+    for (int i = 0; i < LIMIT_FIELDS; i++) {
+        ret->defaults.value[i] = limit_rows[i].normal;
+        ret->ceilings.value[i] = limit_rows[i].most;
+    }
+    int status = policy_set_text(&ret->image, "host");
+    if (status < 0)
+        return error_host(err, status, "cannot load the configuration");
+    const char *file = path ? path : "/etc/cloche.conf";
+    scope_buffer text = {0};
+    status = file_read_whole(AT_FDCWD, file, 1 << 20, &text);
+    if (status == -ENOENT && !path)
+        return 0;
+    if (status < 0) {
+        policy_free(ret);
+        return error_spec(err, "config", "cannot read the configuration %s: %s", file, strerror(-status));
+    }
+    snprintf(ret->source, sizeof ret->source, "%s", file);
+    status = policy_read_lines(ret, file, text.data, err);
+    if (status == 0)
+        status = policy_check_itself(ret, err);
+    if (status < 0)
+        policy_free(ret);
+    return status;
+}
+
+void policy_free(struct policy *policy)
+{
+    free(policy->image);
+    free(policy->image_store);
+    string_list_free(&policy->languages);
+    policy->image = policy->image_store = NULL;
+}
+
+int policy_check_limit(const struct policy *policy, enum limit_field field, int64_t value, struct error *err)
+{
+    int64_t least = limit_rows[field].least, most = policy->ceilings.value[field];
+    if (value >= least && value <= most)
+        return 0;
+    char given[32], low[32], high[32];
+    return error_spec(err, limit_rows[field].name, "%s: %s is out of range; allowed are %s to %s (%s)",
+                      limit_rows[field].name, limit_format(field, value, given, sizeof given),
+                      limit_format(field, least, low, sizeof low), limit_format(field, most, high, sizeof high),
+                      policy->source);
+}

@@ -1,0 +1,42 @@
+/* What the operator set: defaults and ceilings of limits, where images are, which languages there are more.
+ *
+ * One file, /etc/cloche.conf or --config FILE, `name = value` a line, # for comments:
+ *   memory = 1G              the default of a limit
+ *   memory.max = 8G          its ceiling
+ *   image = data             the default image
+ *   isolation = container    the default engine
+ *   isolation.min = container
+ *   image_store = /srv/images
+ *   languages = /etc/cloche/ruby.json      (may be given several times) */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "spec/limits.h"
+
+enum isolation {
+    ISOLATION_PROCESS, /* in order of strength */
+    ISOLATION_CONTAINER,
+    ISOLATION_COUNT,
+};
+
+extern const char *const isolation_names[ISOLATION_COUNT];
+int isolation_find(const char *name, struct error *err);
+
+struct policy {
+    struct limits defaults;
+    struct limits ceilings;
+    enum isolation isolation;
+    enum isolation isolation_min;
+    char *image;
+    char *image_store; /* NULL: the default place */
+    struct string_list languages;
+    char source[256]; /* the file that it came from, or "built-in" */
+};
+
+/* path NULL: /etc/cloche.conf if it is there. A wrong line is an error that names file, line, key and value. */
+int policy_load(const char *path, struct policy *ret, struct error *err);
+void policy_free(struct policy *policy);
+
+/* Is the value within the least and the operator's ceiling? The error names field, value, bounds and source. */
+int policy_check_limit(const struct policy *policy, enum limit_field field, int64_t value, struct error *err);

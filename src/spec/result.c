@@ -1,0 +1,110 @@
+#include "spec/result.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const cause_names[CAUSE_COUNT] = {
+#define X(name, meaning) #name,
+    CAUSE_ROWS(X)
+#undef X
+};
+
+const char *const cause_meanings[CAUSE_COUNT] = {
+#define X(name, meaning) meaning,
+    CAUSE_ROWS(X)
+#undef X
+};
+
+struct result *result_new(void)
+{
+    struct result *result = calloc(1, sizeof *result);
+    if (result)
+        result->exit_code = -1;
+    return result;
+}
+
+void result_free(struct result *result)
+{
+    if (!result)
+        return;
+    buffer_free(&result->output.kept);
+    buffer_free(&result->errors.kept);
+    for (size_t i = 0; i < result->file_count; i++)
+        free(result->files[i].path);
+    free(result->files);
+    for (size_t i = 0; i < result->omission_count; i++)
+        free(result->omissions[i].path);
+    free(result->omissions);
+    for (size_t i = 0; i < result->layer_count; i++) {
+        free(result->layers[i].name);
+        free(result->layers[i].detail);
+    }
+    result_free(result->compile);
+    free(result);
+}
+
+int result_add_file(struct result *result, const char *path, int64_t size, const char *sha256)
+{
+    struct result_file *files = realloc(result->files, (result->file_count + 1) * sizeof *files);
+    if (!files)
+        return -ENOMEM;
+    result->files = files;
+    struct result_file *file = &files[result->file_count];
+    *file = (struct result_file){.path = strdup(path), .size = size};
+    if (!file->path)
+        return -ENOMEM;
+    snprintf(file->sha256, sizeof file->sha256, "%s", sha256);
+    result->file_count++;
+    return 0;
+}
+
+int result_add_omission(struct result *result, const char *path, const char *reason)
+{
+    enum { LISTED = 100 };
+    if (result->omission_count == LISTED) {
+        result->omissions_uncounted++;
+        return 0;
+    }
+    struct result_omission *omissions =
+        realloc(result->omissions, (result->omission_count + 1) * sizeof *omissions);
+    if (!omissions)
+        return -ENOMEM;
+    result->omissions = omissions;
+    omissions[result->omission_count] = (struct result_omission){.path = strdup(path), .reason = reason};
+    if (!omissions[result->omission_count].path)
+        return -ENOMEM;
+    result->omission_count++;
+    return 0;
+}
+
+int result_add_layer(struct result *result, const char *name, bool active, const char *format, ...)
+{
+    if (result->layer_count == RESULT_LAYERS_MAX)
+        return -ENOSPC;
+    va_list arguments;
+    va_start(arguments, format);
+    char *detail = NULL;
+    int length = vasprintf(&detail, format, arguments);
+    va_end(arguments);
+    char *copy = strdup(name);
+    if (length < 0 || !copy) {
+        free(copy);
+        return -ENOMEM;
+    }
+    result->layers[result->layer_count++] = (struct result_layer){.name = copy, .detail = detail, .active = active};
+    return 0;
+}
+
+int result_exit_status(const struct result *result)
+{
+    if (result->cause == CAUSE_host_failure)
+        return EXIT_STATUS_HOST_FAILURE;
+    if (result->signal)
+        return 128 + result->signal;
+    if (result->exit_code >= EXIT_STATUS_PROGRAM_RESERVED && result->exit_code <= EXIT_STATUS_HOST_FAILURE)
+        return EXIT_STATUS_PROGRAM_RESERVED;
+    return result->exit_code;
+}

@@ -1,0 +1,108 @@
+/* The result of a run: what happened, why it ended, what it made, what it used. */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "spec/policy.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CAUSE_ROWS(X)                                                                                              \
+    X(exit, "the program ended by itself")                                                                         \
+    X(signal, "a signal ended the program")                                                                        \
+    X(wall_time, "the wall time limit was reached")                                                                \
+    X(cpu_time, "the CPU time limit was reached")                                                                  \
+    X(memory, "the memory limit was reached")                                                                      \
+    X(pids, "the limit of processes was reached")                                                                  \
+    X(disk, "the disk limit was reached")                                                                          \
+    X(output, "far more output than the limit was written")                                                        \
+    X(denied_syscall, "a system call that ends the box was made")                                                  \
+    X(cancelled, "the run was cancelled")                                                                          \
+    X(host_failure, "the host failed; not the program's fault")
+
+enum cause {
+#define X(name, meaning) CAUSE_##name,
+    CAUSE_ROWS(X)
+#undef X
+        CAUSE_COUNT,
+};
+
+extern const char *const cause_names[CAUSE_COUNT];
+extern const char *const cause_meanings[CAUSE_COUNT];
+
+struct result_file {
+    char *path; /* relative to /data/output; may hold any bytes but NUL */
+    int64_t size;
+    char sha256[65];
+};
+
+/* Something in /data/output that was not collected, and why. */
+struct result_omission {
+    char *path;
+    const char *reason; /* a constant */
+};
+
+struct result_stream {
+    struct buffer kept;
+    int64_t dropped_bytes;
+};
+
+struct result_usage {
+    int64_t wall_us;
+    int64_t cpu_user_us;
+    int64_t cpu_system_us;
+    int64_t peak_memory_bytes;
+    int64_t peak_pids;
+    int64_t disk_bytes;
+};
+
+struct result_layer {
+    char *name;   /* a constant of the table in engine/layers.h */
+    char *detail; /* "abi 7", "v1: memory pids cpu" */
+    bool active;  /* false: the caller accepted to run without */
+};
+
+enum { RESULT_LAYERS_MAX = 32 };
+
+struct result {
+    enum cause cause;
+    int exit_code;    /* -1 when the program did not exit by itself */
+    int signal;       /* 0 when no signal ended it */
+    bool timed_out;
+    char denied_syscall[32]; /* CAUSE_denied_syscall: its name, or "" where the kernel did not tell */
+    char detail[512];        /* a sentence on the cause, when there is more to say */
+    struct result_stream output, errors;
+    struct result_file *files;
+    size_t file_count;
+    struct result_omission *omissions;
+    size_t omission_count;
+    int64_t omissions_uncounted; /* more than are listed */
+    struct result_usage usage;
+    enum isolation isolation;
+    struct result_layer layers[RESULT_LAYERS_MAX];
+    size_t layer_count;
+    struct result *compile; /* the compile step's result; NULL when there was none */
+};
+
+struct result *result_new(void);
+void result_free(struct result *result);
+
+int result_add_file(struct result *result, const char *path, int64_t size, const char *sha256);
+int result_add_omission(struct result *result, const char *path, const char *reason);
+int result_add_layer(struct result *result, const char *name, bool active, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The result as one JSON object (see docs/result.md), to be freed; NULL without memory. Bytes that are not UTF-8
+ * are replaced by U+FFFD in `stdout` and `stderr`, and the exact bytes given in base64 beside them. */
+char *result_to_json(const struct result *result, bool pretty);
+
+/* What `cloche run` exits with for this result. */
+int result_exit_status(const struct result *result);
+
+enum {
+    EXIT_STATUS_PROGRAM_RESERVED = 249, /* the program itself exited with one of the codes below */
+    EXIT_STATUS_BAD_SPEC = 250,
+    EXIT_STATUS_LAYER_MISSING = 251,
+    EXIT_STATUS_HOST_FAILURE = 252,
+};

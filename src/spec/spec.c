@@ -1,0 +1,221 @@
+#include "spec/spec.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct spec *spec_new(void)
+{
+    struct spec *spec = calloc(1, sizeof *spec);
+    if (spec)
+        spec->stdin_fd = -1;
+    return spec;
+}
+
+void spec_free(struct spec *spec)
+{
+    if (!spec)
+        return;
+    free(spec->language);
+    free(spec->code_file);
+    free(spec->code_name);
+    free(spec->image);
+    free(spec->working_directory);
+    free(spec->output_directory);
+    buffer_free(&spec->code);
+    buffer_free(&spec->stdin_bytes);
+    string_list_free(&spec->command);
+    string_list_free(&spec->arguments);
+    string_list_free(&spec->environment);
+    string_list_free(&spec->accepted);
+    for (size_t i = 0; i < spec->grant_count; i++) {
+        free(spec->grants[i].host_path);
+        free(spec->grants[i].name);
+    }
+    free(spec);
+}
+
+const char *const spec_acceptable[SPEC_ACCEPTABLE] = {"memory", "pids", "cpus", "disk", "landlock"};
+
+bool spec_accepts(const struct spec *spec, const char *name)
+{
+    for (size_t i = 0; i < spec->accepted.count; i++)
+        if (strcmp(spec->accepted.items[i], name) == 0)
+            return true;
+    return false;
+}
+
+static int set_text(char **into, const char *value)
+{
+    free(*into);
+    *into = strdup(value);
+    return *into ? 0 : -ENOMEM;
+}
+
+static int set_language(struct spec *spec, const char *value, struct error *err)
+{
+    (void)err;
+    return set_text(&spec->language, value);
+}
+
+static int set_file(struct spec *spec, const char *value, struct error *err)
+{
+    if (spec->code_file)
+        return error_spec(err, "file", "file: given twice ('%.64s' and '%.64s')", spec->code_file, value);
+    return set_text(&spec->code_file, value);
+}
+
+static int set_image(struct spec *spec, const char *value, struct error *err)
+{
+    (void)err;
+    return set_text(&spec->image, value);
+}
+
+static int set_working_directory(struct spec *spec, const char *value, struct error *err)
+{
+    if (value[0] != '/')
+        return error_spec(err, "cwd", "cwd: '%.64s' is not an absolute path inside the box", value);
+    return set_text(&spec->working_directory, value);
+}
+
+static int set_output(struct spec *spec, const char *value, struct error *err)
+{
+    (void)err;
+    return set_text(&spec->output_directory, value);
+}
+
+static int set_code(struct spec *spec, const char *value, struct error *err)
+{
+    if (spec->has_code)
+        return error_spec(err, "code", "code: given twice");
+    spec->has_code = true;
+    return buffer_append_text(&spec->code, value);
+}
+
+static int set_isolation(struct spec *spec, const char *value, struct error *err)
+{
+    int found = isolation_find(value, err);
+    if (found < 0)
+        return found;
+    spec->isolation = (enum isolation)found;
+    spec->has_isolation = true;
+    return 0;
+}
+
+static int add_list(struct string_list *list, const char *field, const char *value, struct error *err)
+{
+    if (list->count >= SPEC_ARGUMENTS_MAX)
+        return error_spec(err, field, "%s: more than %d values", field, SPEC_ARGUMENTS_MAX);
+    return string_list_add(list, value);
+}
+
+static int add_command(struct spec *spec, const char *value, struct error *err)
+{
+    return add_list(&spec->command, "command", value, err);
+}
+
+static int add_argument(struct spec *spec, const char *value, struct error *err)
+{
+    return add_list(&spec->arguments, "arg", value, err);
+}
+
+static int add_environment(struct spec *spec, const char *value, struct error *err)
+{
+    size_t length = strcspn(value, "=");
+    if (!value[length] || !text_is_environment_name(value, length))
+        return error_spec(err, "env", "env: '%.64s' is not NAME=value", value);
+    return add_list(&spec->environment, "env", value, err);
+}
+
+/* An input can be given another name: sales-2026.csv:sales.csv. A colon in the path itself is kept when what
+ * follows it has a slash. */
+static int add_grant(struct spec *spec, enum grant_kind kind, const char *field, const char *value, struct error *err)
+{
+    if (!*value)
+        return error_spec(err, field, "%s: an empty path", field);
+    if (spec->grant_count == SPEC_GRANTS_MAX)
+        return error_spec(err, field, "%s: more than %d paths", field, SPEC_GRANTS_MAX);
+    struct grant grant = {.kind = kind};
+    const char *colon = kind == GRANT_INPUT ? strrchr(value, ':') : NULL;
+    if (colon && (strchr(colon, '/') || !colon[1] || colon == value))
+        colon = NULL;
+    grant.host_path = colon ? strndup(value, (size_t)(colon - value)) : strdup(value);
+    grant.name = colon ? strdup(colon + 1) : NULL;
+    if (!grant.host_path || (colon && !grant.name)) {
+        free(grant.host_path);
+        return -ENOMEM;
+    }
+    spec->grants[spec->grant_count++] = grant;
+    return 0;
+}
+
+static int add_input(struct spec *spec, const char *value, struct error *err)
+{
+    return add_grant(spec, GRANT_INPUT, "input", value, err);
+}
+
+static int add_read(struct spec *spec, const char *value, struct error *err)
+{
+    return add_grant(spec, GRANT_READ, "read", value, err);
+}
+
+static int add_write(struct spec *spec, const char *value, struct error *err)
+{
+    return add_grant(spec, GRANT_WRITE, "write", value, err);
+}
+
+static int add_accepted(struct spec *spec, const char *value, struct error *err)
+{
+    for (size_t i = 0; i < SPEC_ACCEPTABLE; i++)
+        if (strcmp(value, spec_acceptable[i]) == 0)
+            return add_list(&spec->accepted, "accept", value, err);
+    return error_spec(err, "accept", "accept: '%.64s' cannot be done without; only memory, pids, cpus, disk and "
+                      "landlock can", value);
+}
+
+static int set_stdin(struct spec *spec, const char *value, struct error *err)
+{
+    (void)err;
+    spec->stdin_kind = STDIN_BYTES;
+    return buffer_append_text(&spec->stdin_bytes, value);
+}
+
+static int set_limit(struct spec *spec, const char *field, const char *value, struct error *err)
+{
+    bool compile = strncmp(field, "compile.", 8) == 0;
+    int found = limit_find(compile ? field + 8 : field);
+    if (found < 0)
+        return error_spec(err, field, "'%.64s' is not a field of a spec", field);
+    struct limits *limits = compile ? &spec->compile_limits : &spec->limits;
+    int status = limit_parse((enum limit_field)found, value, &limits->value[found], err);
+    if (status < 0)
+        return status;
+    (compile ? spec->compile_limit_set : spec->limit_set)[found] = true;
+    return 0;
+}
+
+static const struct {
+    const char *name;
+    int (*set)(struct spec *spec, const char *value, struct error *err);
+} fields[] = {
+    {"language", set_language}, {"file", set_file},           {"code", set_code},     {"command", add_command},
+    {"arg", add_argument},      {"env", add_environment},     {"image", set_image},   {"isolation", set_isolation},
+    {"input", add_input},       {"read", add_read},           {"write", add_write},   {"output", set_output},
+    {"accept", add_accepted},   {"cwd", set_working_directory}, {"stdin", set_stdin},
+};
+
+int spec_set(struct spec *spec, const char *field, const char *value, struct error *err)
+{
+    int (*set)(struct spec *, const char *, struct error *) = NULL;
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (strcmp(field, fields[i].name) == 0)
+            set = fields[i].set;
+    int status = set ? set(spec, value, err) : set_limit(spec, field, value, err);
+    if (status == -ENOMEM)
+        return error_host(err, status, "%s", field);
+    return status;
+}

@@ -1,0 +1,82 @@
+/* A spec says what is to run, from which image, under which limits and permissions.
+ *
+ * It is filled field by field (options, JSON), then checked once against the operator's policy by spec_validate;
+ * engines see only validated specs. */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "spec/limits.h"
+#include "spec/policy.h"
+
+#include <stdbool.h>
+
+enum { SPEC_GRANTS_MAX = 64, SPEC_ARGUMENTS_MAX = 1024, SPEC_CODE_MAX = 16 << 20 };
+
+enum grant_kind {
+    GRANT_INPUT, /* seen read-only below /data/input */
+    GRANT_READ,  /* seen read-only at its own path */
+    GRANT_WRITE, /* seen writable at its own path */
+};
+
+struct grant {
+    enum grant_kind kind;
+    char *host_path; /* absolute after validation */
+    char *name;      /* GRANT_INPUT: the name below /data/input */
+};
+
+enum stdin_kind {
+    STDIN_NONE,
+    STDIN_DESCRIPTOR, /* copied from a descriptor of the caller's */
+    STDIN_BYTES,
+};
+
+struct spec {
+    char *language;
+    struct buffer code;
+    bool has_code;
+    char *code_file; /* a host file whose content is the code; read by spec_validate */
+    char *code_name; /* the name that error messages should show: hello.py */
+    struct string_list command;   /* instead of code */
+    struct string_list arguments; /* of the code's program */
+    struct string_list environment;
+    char *image;
+    char *working_directory;
+    bool has_isolation;
+    enum isolation isolation;
+    bool limit_set[LIMIT_FIELDS], compile_limit_set[LIMIT_FIELDS];
+    struct limits limits, compile_limits;
+    struct grant grants[SPEC_GRANTS_MAX];
+    size_t grant_count;
+    char *output_directory; /* host directory that collected files are written to; NULL: only their hashes */
+    struct string_list accepted; /* limits or layers that the caller does without, by name */
+    enum stdin_kind stdin_kind;
+    int stdin_fd;
+    struct buffer stdin_bytes;
+};
+
+struct spec *spec_new(void);
+void spec_free(struct spec *spec);
+
+#define scope_spec __attribute__((cleanup(spec_free_pointer))) struct spec
+static inline void spec_free_pointer(struct spec **spec)
+{
+    spec_free(*spec);
+}
+
+/* The scalar and list fields that options and JSON share. A list field is added to. Names: language, file, code,
+ * command, arg, env (NAME=value), image, isolation, input (PATH or PATH:NAME), read, write, output, accept, cwd,
+ * stdin, any limit, and compile.LIMIT. */
+int spec_set(struct spec *spec, const char *field, const char *value, struct error *err);
+
+/* A JSON object; unknown fields are refused by name. */
+int spec_read_json(struct spec *spec, const char *text, size_t length, struct error *err);
+
+/* Fills defaults, applies ceilings, resolves paths, reads the code file. After this the spec does not change. */
+int spec_validate(struct spec *spec, const struct policy *policy, struct error *err);
+
+/* What a caller may do without by name, where the host cannot give it. */
+enum { SPEC_ACCEPTABLE = 5 };
+extern const char *const spec_acceptable[SPEC_ACCEPTABLE];
+
+bool spec_accepts(const struct spec *spec, const char *name);

@@ -1,0 +1,164 @@
+/* A spec as JSON. The same fields as on the command line, lists as arrays, limits in their own objects. */
+#include "spec/spec.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+static int set_scalar(struct spec *spec, const char *field, const json_t *value, struct error *err)
+{
+    if (json_is_string(value)) {
+        if (strlen(json_string_value(value)) != json_string_length(value))
+            return error_spec(err, field, "%s: holds a NUL character", field);
+        return spec_set(spec, field, json_string_value(value), err);
+    }
+    char number[64];
+    if (json_is_integer(value))
+        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(number, sizeof number, "%f", json_real_value(value));
+    else
+        return error_spec(err, field, "%s: must be a string or a number", field);
+    return spec_set(spec, field, number, err);
+}
+
+static int set_code_or_stdin(struct spec *spec, const char *field, const json_t *value, struct error *err)
+{
+    if (!json_is_string(value))
+        return error_spec(err, field, "%s: must be a string", field);
+    bool is_code = strcmp(field, "code") == 0;
+    if (is_code && spec->has_code)
+        return error_spec(err, field, "code: given twice");
+    if (is_code)
+        spec->has_code = true;
+    else
+        spec->stdin_kind = STDIN_BYTES;
+    int status = buffer_append(is_code ? &spec->code : &spec->stdin_bytes, json_string_value(value),
+                               json_string_length(value));
+    return status < 0 ? error_host(err, status, "%s", field) : 0;
+}
+
+static int set_array(struct spec *spec, const char *field, const char *each, const json_t *value, struct error *err)
+{
+    if (!json_is_array(value))
+        return error_spec(err, field, "%s: must be an array of strings", field);
+    size_t index;
+    json_t *item;
+    json_array_foreach(value, index, item) {
+        if (!json_is_string(item))
+            return error_spec(err, field, "%s[%zu]: must be a string", field, index);
+        int status = set_scalar(spec, each, item, err);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+static int set_environment(struct spec *spec, const json_t *value, struct error *err)
+{
+    if (!json_is_object(value))
+        return error_spec(err, "env", "env: must be an object of strings");
+    const char *name;
+    json_t *item;
+    json_object_foreach((json_t *)(uintptr_t)value, name, item) {
+        if (!json_is_string(item) || strlen(json_string_value(item)) != json_string_length(item))
+            return error_spec(err, "env", "env.%.64s: must be a string without NUL", name);
+        char *pair = NULL;
+        if (asprintf(&pair, "%s=%s", name, json_string_value(item)) < 0)
+            return error_host(err, -ENOMEM, "env");
+        int status = spec_set(spec, "env", pair, err);
+        free(pair);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+static int set_limits(struct spec *spec, const char *prefix, const json_t *value, struct error *err)
+{
+    const char *where = prefix[0] ? "compile_limits" : "limits";
+    if (!json_is_object(value))
+        return error_spec(err, where, "%s: must be an object", where);
+    const char *name;
+    json_t *item;
+    json_object_foreach((json_t *)(uintptr_t)value, name, item) {
+        if (limit_find(name) < 0)
+            return error_spec(err, name, "%s.%.64s: there is no such limit", where, name);
+        char field[96];
+        snprintf(field, sizeof field, "%s%s", prefix, name);
+        int status = set_scalar(spec, field, item, err);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+static const char *const known_fields[] = {"language", "file",  "code",   "command", "args",   "env",
+                                           "image",    "isolation", "inputs", "reads", "writes", "output",
+                                           "accept",   "cwd",   "stdin",  "limits",  "compile_limits"};
+
+static int refuse_unknown(const char *name, struct error *err)
+{
+    const char *nearest = NULL;
+    size_t best = 3;
+    for (size_t i = 0; i < sizeof known_fields / sizeof *known_fields; i++) {
+        size_t distance = text_edit_distance(name, known_fields[i]);
+        if (distance < best) {
+            best = distance;
+            nearest = known_fields[i];
+        }
+    }
+    if (nearest)
+        return error_spec(err, name, "'%.64s' is not a field of a spec; did you mean '%s'?", name, nearest);
+    return error_spec(err, name, "'%.64s' is not a field of a spec", name);
+}
+
+static int set_field(struct spec *spec, const char *name, const json_t *value, struct error *err)
+{
+    static const struct {
+        const char *name, *each;
+    } arrays[] = {{"command", "command"}, {"args", "arg"},     {"inputs", "input"},
+                  {"reads", "read"},      {"writes", "write"}, {"accept", "accept"}};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        if (strcmp(name, arrays[i].name) == 0)
+            return set_array(spec, name, arrays[i].each, value, err);
+    if (strcmp(name, "env") == 0)
+        return set_environment(spec, value, err);
+    if (strcmp(name, "limits") == 0)
+        return set_limits(spec, "", value, err);
+    if (strcmp(name, "compile_limits") == 0)
+        return set_limits(spec, "compile.", value, err);
+    if (strcmp(name, "code") == 0 || strcmp(name, "stdin") == 0)
+        return set_code_or_stdin(spec, name, value, err);
+    for (size_t i = 0; i < sizeof known_fields / sizeof *known_fields; i++)
+        if (strcmp(name, known_fields[i]) == 0) {
+            if (!json_is_string(value))
+                return error_spec(err, name, "%s: must be a string", name);
+            return set_scalar(spec, name, value, err);
+        }
+    return refuse_unknown(name, err);
+}
+
+int spec_read_json(struct spec *spec, const char *text, size_t length, struct error *err)
+{
+    json_error_t where;
+    json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
+    if (!root)
+        return error_spec(err, "spec", "the spec is not valid JSON: line %d, column %d: %s", where.line, where.column,
+                          where.text);
+    int status = 0;
+    if (!json_is_object(root))
+        status = error_spec(err, "spec", "the spec must be a JSON object");
+    const char *name;
+    json_t *value;
+    json_object_foreach(root, name, value) {
+        if (status < 0)
+            break;
+        status = set_field(spec, name, value, err);
+    }
+    json_decref(root);
+    return status;
+}

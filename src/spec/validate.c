@@ -1,0 +1,167 @@
+/* From what was asked to what will be done: defaults filled, ceilings checked, paths made absolute. */
+#include "spec/spec.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int fill_limits(struct spec *spec, const struct policy *policy, struct error *err)
+{
+    for (int i = 0; i < LIMIT_FIELDS; i++) {
+        if (!spec->limit_set[i])
+            spec->limits.value[i] = policy->defaults.value[i];
+        if (!spec->compile_limit_set[i]) {
+            int64_t value = limit_rows[i].compile;
+            spec->compile_limits.value[i] = value < policy->ceilings.value[i] ? value : policy->ceilings.value[i];
+        }
+        int status = policy_check_limit(policy, (enum limit_field)i, spec->limits.value[i], err);
+        if (status == 0)
+            status = policy_check_limit(policy, (enum limit_field)i, spec->compile_limits.value[i], err);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+static int check_isolation(struct spec *spec, const struct policy *policy, struct error *err)
+{
+    if (!spec->has_isolation)
+        spec->isolation = policy->isolation;
+    if (spec->isolation < policy->isolation_min)
+        return error_spec(err, "isolation", "isolation: '%s' is below the operator's minimum '%s' (%s)",
+                          isolation_names[spec->isolation], isolation_names[policy->isolation_min], policy->source);
+    return 0;
+}
+
+/* Places whose grant would undo the box itself. */
+static bool is_forbidden_grant(const char *path)
+{
+    static const char *const trees[] = {"/proc", "/sys", "/dev", "/data"};
+    if (strcmp(path, "/") == 0)
+        return true;
+    for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) {
+        size_t length = strlen(trees[i]);
+        if (strncmp(path, trees[i], length) == 0 && (!path[length] || path[length] == '/'))
+            return true;
+    }
+    return false;
+}
+
+static const char *grant_field(enum grant_kind kind)
+{
+    return kind == GRANT_INPUT ? "input" : kind == GRANT_READ ? "read" : "write";
+}
+
+static int check_input_name(struct grant *grant, struct error *err)
+{
+    if (!grant->name) {
+        const char *slash = strrchr(grant->host_path, '/');
+        grant->name = strdup(slash ? slash + 1 : grant->host_path);
+        if (!grant->name)
+            return error_host(err, -ENOMEM, "input");
+    }
+    if (!grant->name[0] || strchr(grant->name, '/') || strcmp(grant->name, ".") == 0 ||
+        strcmp(grant->name, "..") == 0 || strlen(grant->name) > NAME_MAX)
+        return error_spec(err, "input", "input: '%.64s' cannot be a file name in /data/input", grant->name);
+    return 0;
+}
+
+static int resolve_grant(struct grant *grant, struct error *err)
+{
+    const char *field = grant_field(grant->kind);
+    char *absolute = realpath(grant->host_path, NULL);
+    if (!absolute)
+        return error_spec(err, field, "%s: '%.256s': %s", field, grant->host_path, strerror(errno));
+    if (grant->kind == GRANT_INPUT && !grant->name) { /* the name as given, not that of a link's target */
+        const char *slash = strrchr(grant->host_path, '/');
+        const char *last = slash ? slash + 1 : grant->host_path;
+        if (*last && strcmp(last, ".") != 0 && strcmp(last, "..") != 0)
+            grant->name = strdup(last);
+    }
+    free(grant->host_path);
+    grant->host_path = absolute;
+    struct stat status;
+    if (stat(absolute, &status) < 0)
+        return error_spec(err, field, "%s: '%.256s': %s", field, absolute, strerror(errno));
+    if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
+        return error_spec(err, field, "%s: '%.256s' is neither a file nor a directory", field, absolute);
+    if (access(absolute, grant->kind == GRANT_WRITE ? R_OK | W_OK : R_OK) < 0)
+        return error_spec(err, field, "%s: '%.256s': %s", field, absolute, strerror(errno));
+    if (grant->kind != GRANT_INPUT && is_forbidden_grant(absolute))
+        return error_spec(err, field, "%s: '%s' cannot be granted: it would replace a part of the box itself", field,
+                          absolute);
+    return grant->kind == GRANT_INPUT ? check_input_name(grant, err) : 0;
+}
+
+static int resolve_grants(struct spec *spec, struct error *err)
+{
+    for (size_t i = 0; i < spec->grant_count; i++) {
+        int status = resolve_grant(&spec->grants[i], err);
+        if (status < 0)
+            return status;
+        for (size_t j = 0; j < i; j++)
+            if (spec->grants[i].kind == GRANT_INPUT && spec->grants[j].kind == GRANT_INPUT &&
+                strcmp(spec->grants[i].name, spec->grants[j].name) == 0)
+                return error_spec(err, "input", "input: two inputs are called '%.64s'; give one another name with "
+                                  "PATH:NAME", spec->grants[i].name);
+    }
+    return 0;
+}
+
+static int read_code_file(struct spec *spec, struct error *err)
+{
+    if (spec->has_code)
+        return error_spec(err, "file", "file: give a file or code, not both");
+    struct stat status;
+    if (stat(spec->code_file, &status) < 0)
+        return error_spec(err, "file", "file: '%.256s': %s", spec->code_file, strerror(errno));
+    if (!S_ISREG(status.st_mode))
+        return error_spec(err, "file", "file: '%.256s' is not a regular file", spec->code_file);
+    int result = file_read_whole(AT_FDCWD, spec->code_file, SPEC_CODE_MAX, &spec->code);
+    if (result < 0)
+        return error_spec(err, "file", "file: '%.256s': %s", spec->code_file,
+                          result == -EFBIG ? "larger than 16 MiB" : strerror(-result));
+    spec->has_code = true;
+    const char *slash = strrchr(spec->code_file, '/');
+    spec->code_name = strdup(slash ? slash + 1 : spec->code_file);
+    return spec->code_name ? 0 : error_host(err, -ENOMEM, "file");
+}
+
+static int check_program(struct spec *spec, struct error *err)
+{
+    if (spec->code_file) {
+        int status = read_code_file(spec, err);
+        if (status < 0)
+            return status;
+    }
+    if (spec->has_code && spec->command.count)
+        return error_spec(err, "command", "command: give code or a command, not both");
+    if (!spec->has_code && !spec->command.count)
+        return error_spec(err, "code", "nothing to run: give a FILE, -e CODE, or -- COMMAND");
+    if (spec->code.length > SPEC_CODE_MAX)
+        return error_spec(err, "code", "code: larger than 16 MiB");
+    if (spec->command.count && !spec->command.items[0][0])
+        return error_spec(err, "command", "command: an empty name");
+    return 0;
+}
+
+int spec_validate(struct spec *spec, const struct policy *policy, struct error *err)
+{
+    int status = check_isolation(spec, policy, err);
+    if (status == 0)
+        status = fill_limits(spec, policy, err);
+    if (status == 0)
+        status = check_program(spec, err);
+    if (status == 0)
+        status = resolve_grants(spec, err);
+    if (status == 0 && !spec->image && !(spec->image = strdup(policy->image)))
+        status = error_host(err, -ENOMEM, "image");
+    return status;
+}
