@@ -76,8 +76,8 @@ static const struct probe rows[] = {
     {"terminal_of_its_own_takes_no_faked_input", ON_BOTH, RETURNS, "seccomp,landlock,minimal_dev",
      own_terminal_takes_no_input, NULL, "Not even a terminal that the box opened itself takes faked input."},
     /* The control needs a launcher that has a controlling terminal. */
-    {"no_controlling_terminal", ON_BOTH, RETURNS, "new_session,landlock,minimal_dev", file_cannot_be_opened,
-     "/dev/tty", "The box has no controlling terminal."},
+    {"no_controlling_terminal", ON_BOTH, RETURNS, "new_session,landlock", file_cannot_be_opened, "/dev/tty",
+     "The box has no controlling terminal."},
     {"session_is_its_own", ON_BOTH, RETURNS, "new_session", session_is_own, NULL,
      "The box is in a session of its own."},
     {"process_group_is_its_own", ON_BOTH, RETURNS, "new_session", process_group_is_own, NULL,

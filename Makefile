@@ -1,0 +1,44 @@
+# Thin: each target is a script or a line. `make demo` and `make test` do their own set-up.
+BUILD ?= build
+PREFIX ?= /usr/local
+
+.PHONY: all demo test test-vm bench fuzz format clean install
+
+all:
+	@setup/install build
+	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) --prefix=$(PREFIX) -Dwerror=true >/dev/null
+	@ninja -C $(BUILD) --quiet
+
+demo:
+	@setup/install build demo
+	@$(MAKE) --no-print-directory all
+	@demo/run $(BUILD)/cloche
+
+test:
+	@setup/install build test
+	@$(MAKE) --no-print-directory all
+	@tests/run $(BUILD)
+
+test-vm:
+	@setup/install build test
+	@$(MAKE) --no-print-directory all
+	@tests/run --only vm $(BUILD)
+
+bench:
+	@setup/install build demo bench
+	@$(MAKE) --no-print-directory all
+	@bench/cold_start
+
+fuzz:
+	@setup/install build test
+	@tests/fuzz/run $(or $(SECONDS_EACH),60)
+
+format:
+	@clang-format -i $$(git ls-files '*.c' '*.h')
+
+install: all
+	@meson install -C $(BUILD) --no-rebuild --quiet
+	@setup/load-apparmor $(PREFIX)
+
+clean:
+	@rm -rf $(BUILD) build-*

@@ -1,0 +1,107 @@
+"""Runs the real program for the tests.
+
+    result = box.run("-e", "print(1)")              # cloche run --json …; result.stdout, result.cause, …
+    raw = box.raw("run", "-e", "print(1)")          # any command line: raw.returncode, raw.stdout (bytes), raw.stderr
+    box.run(…, engine="process", weaken="seccomp,landlock")   # the test program with those steps removed
+
+The build directory is $CLOCHE_BUILD (default: build beside tests/).
+"""
+import json
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("CLOCHE_BUILD", ROOT / "build")).resolve()
+CLOCHE = BUILD / "cloche"
+WEAK = BUILD / "cloche-weak"
+PROBE = BUILD / "tests" / "probe"
+ENGINES = ("container", "process")
+
+BAD_SPEC, LAYER_MISSING, HOST_FAILURE, RESERVED = 250, 251, 252, 249
+
+
+class Result:
+    """The JSON result of a run, its fields as attributes; .json is the whole."""
+
+    def __init__(self, text, returncode, stderr):
+        self.returncode = returncode
+        self.host_stderr = stderr
+        self.json = json.loads(text) if text.strip() else {}
+
+    def __getattr__(self, name):
+        try:
+            return self.json[name]
+        except KeyError:
+            raise AttributeError(f"no '{name}' in {self.json} {self.host_stderr!r}") from None
+
+    def __repr__(self):
+        return f"<{self.returncode} {self.json} {self.host_stderr!r}>"
+
+
+def raw(*args, weaken=None, verify=False, input=b"", timeout=120, env=None, user=None, cwd=None, program=None,
+        pass_fds=(), prefix=()):
+    """A command line of cloche (or, with weaken, of the test program); returns a CompletedProcess of bytes."""
+    environment = dict(os.environ)
+    environment.pop("CLOCHE_WEAKEN", None)
+    if weaken is not None:
+        environment["CLOCHE_WEAKEN"] = weaken
+        if verify:
+            environment["CLOCHE_WEAKEN_VERIFY"] = "1"
+    environment.update(env or {})
+    command = [*prefix, str(program or (WEAK if weaken is not None else CLOCHE)), *map(str, args)]
+    return subprocess.run(command, input=input, capture_output=True, timeout=timeout, env=environment, user=user,
+                          cwd=cwd, pass_fds=pass_fds, extra_groups=[] if user is not None else None)
+
+
+def run(*args, engine=None, **options):
+    """cloche run --json ARGS, parsed."""
+    chosen = ["--isolation", engine] if engine else []
+    done = raw("run", "--json", *chosen, *args, **options)
+    try:
+        return Result(done.stdout.decode(), done.returncode, done.stderr.decode(errors="replace"))
+    except json.JSONDecodeError:
+        raise AssertionError(f"no JSON: {done}") from None
+
+
+def python(code, *args, **options):
+    return run(*args, "-e", code, **options)
+
+
+def bash(code, *args, **options):
+    return run(*args, "--language", "bash", "-e", code, **options)
+
+
+def census():
+    """What boxes leave on the host, as a comparable value: processes, groups, mounts, directories, records."""
+    def listing(path):
+        try:
+            return sorted(os.listdir(path))
+        except OSError:
+            return []
+
+    groups = []
+    for top, directories, _ in os.walk("/sys/fs/cgroup"):
+        groups += [os.path.join(top, name) for name in directories if name.startswith("box-")]
+        if top.count("/") > 8:
+            directories.clear()
+    processes = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            status = pathlib.Path("/proc", pid, "status").read_text()
+        except OSError:
+            continue
+        uid = int(next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1])
+        name = status.splitlines()[0].split(None, 1)[1]
+        if 0x70000000 <= uid < 0x70010000 or (name == "init" and pid != "1"):
+            processes.append((pid, name, uid))
+    mounts = pathlib.Path("/proc/self/mountinfo").read_text().count("\n")
+    return {
+        "groups": sorted(groups),
+        "processes": processes,
+        "mounts": mounts,
+        "records": listing("/run/cloche"),
+        "directories": listing("/var/lib/cloche/box"),
+        "namespaces": listing("/run/netns"),
+        "temporary": [name for name in listing("/tmp") if name.startswith("cloche-")],
+    }
