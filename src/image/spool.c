@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static char *spool_link_name(const char *name, const char *target)
 {
     const char *slash = strrchr(name, '/');
     size_t length = slash ? (size_t)(slash - name) : 0;
-    if (*target == '/' || length + strnlen(target, PATH_MAX) + 2 > PATH_MAX)
+    if (*target == '/' || length + strlen(target) + 2 > PATH_MAX)
         return NULL;
     char result[PATH_MAX];
     memcpy(result, name, length);
@@ -210,6 +211,9 @@ int spool_fill(struct spool *spool, int dir_fd, const char *name, int archive_fd
     spool->members = calloc(SPOOL_MEMBERS_MAX, sizeof *spool->members);
     if (!spool->members)
         return error_host(err, -ENOMEM, "cannot put the archive's members aside");
+    /* By itself libcrypto would do this at the first digest, and crash there when it fails. */
+    if (OPENSSL_init_crypto(0, NULL) != 1)
+        return error_host(err, -ENOMEM, "cannot start libcrypto");
     int64_t limit_bytes = layer_stream_limit(limits);
     scope_tar_stream *stream = NULL;
     int status = tar_stream_open(archive_fd, limit_bytes, &stream, err);

@@ -1,4 +1,5 @@
 /* The built-in language table (languages.json), as bytes. */
+#include "languages_stamp.h" /* rebuilds this file when the table changes */
     .section .rodata
     .global languages_blob_start
     .global languages_blob_end
