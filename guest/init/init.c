@@ -117,10 +117,14 @@ static void run_program(char **argv, char **envp)
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (!hardening_removed(new_session))
         setsid();
-    if (chdir(strings[0]) < 0 && chdir("/") < 0)
-        _exit(72);
-    execve(argv[0], argv, envp);
-    struct init_message message = {.kind = INIT_EXEC_FAILED, .code = -errno};
+    struct init_message message = {.kind = INIT_EXEC_FAILED};
+    if (chdir(strings[0]) < 0) {
+        message.kind = INIT_CHDIR_FAILED;
+        message.code = -errno;
+    } else {
+        execve(argv[0], argv, envp);
+        message.code = -errno;
+    }
     process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
     _exit(127);
 }
@@ -189,10 +193,9 @@ static void watch(pid_t program, int signal_fd)
             char order = INIT_STOP;
             /* The program waits for its INIT_GO on the same socket: leave that to it. */
             ssize_t length = recv(INIT_CONTROL_FD, &order, 1, MSG_PEEK | MSG_DONTWAIT);
-            if (length == 1 && order == INIT_GO)
-                usleep(200);
-            else
+            if (length == 0 || (length == 1 && order != INIT_GO) || (length < 0 && errno != EAGAIN && errno != EINTR))
                 end_box();
+            usleep(200);
         }
     }
 }

@@ -50,6 +50,7 @@ enum init_message_kind {
     INIT_LISTENER,    /* with a descriptor: the seccomp listener */
     INIT_VERIFIED,    /* all layers are on and proved; landlock_abi tells */
     INIT_EXEC_FAILED, /* the program could not be started; code is a negative errno */
+    INIT_CHDIR_FAILED, /* nor its working directory entered */
     INIT_ENDED,       /* the program ended; wait_status tells how */
 };
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -133,8 +134,14 @@ static int verify_limits(const struct init_plan *plan, struct layers_fault *faul
 /* Only what was declared may be open: 0, 1, 2 and the control socket. */
 static int verify_descriptors(struct layers_fault *fault)
 {
-    for (int fd = 3; fd < 256; fd++) {
-        if (fd == INIT_CONTROL_FD)
+    enum { LOOKED_AT = 256 };
+    struct pollfd descriptors[LOOKED_AT];
+    for (int fd = 0; fd < LOOKED_AT; fd++)
+        descriptors[fd] = (struct pollfd){.fd = fd};
+    if (poll(descriptors, LOOKED_AT, 0) < 0) /* one call tells of all which are open */
+        return layers_fail(fault, "close_descriptors", -errno, "cannot look at the descriptors");
+    for (int fd = 3; fd < LOOKED_AT; fd++) {
+        if (fd == INIT_CONTROL_FD || descriptors[fd].revents & POLLNVAL)
             continue;
         int flags = fcntl(fd, F_GETFD);
         if (flags >= 0 && !(flags & FD_CLOEXEC))

@@ -228,8 +228,10 @@ static int report_failure(const struct init_message *message, struct error *err)
     return code;
 }
 
-int launch_await_verified(struct box *box, int timeout_ms, struct error *err)
+int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err), void *data,
+                          struct error *err)
 {
+    bool inspected = !inspect;
     for (;;) {
         struct pollfd polled = {.fd = box->control_fd, .events = POLLIN};
         int ready = poll(&polled, 1, timeout_ms);
@@ -253,10 +255,13 @@ int launch_await_verified(struct box *box, int timeout_ms, struct error *err)
             break;
         case INIT_LISTENER:
             box->listener_fd = take_fd(&fd);
+            if (!inspected && inspect(data, err) < 0)
+                return err ? err->code : -EIO;
+            inspected = true;
             break;
         case INIT_VERIFIED:
             box->landlock_abi = message.landlock_abi;
-            return 0;
+            return inspected ? 0 : inspect(data, err); /* no listener could be had: only now */
         default:
             return error_host(err, -EPROTO, "init sent an unknown message");
         }

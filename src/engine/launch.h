@@ -40,5 +40,8 @@ int launch_exec_init(struct launch *launch);
 /* In the child, before init runs: tells the launcher what went wrong, and ends. */
 __attribute__((noreturn)) void launch_child_fail(const struct launch *launch, const struct error *err);
 
-/* Waits for init's report that all layers are proved, taking the descriptors that come before it. */
-int launch_await_verified(struct box *box, int timeout_ms, struct error *err);
+/* Waits for init's report that all layers are proved, taking the descriptors that come before it. `inspect` (may be
+ * NULL) is called once when init runs under its filter, while it still proves its layers: from then on nothing
+ * about the box changes that can be seen from outside. */
+int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err), void *data,
+                          struct error *err);

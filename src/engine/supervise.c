@@ -45,12 +45,13 @@ struct supervisor {
     size_t input_sent;
     bool input_ended;
     int64_t started_us, stopped_us;
-    bool stopping, ended_seen, process_gone;
+    bool stopping, cancelled, process_gone;
     bool has_cause;
     enum cause cause;
     bool program_ended;
     int wait_status;
     int exec_error;
+    bool chdir_failed;
     int oom_fd;
     short oom_events;
     struct measurement now;
@@ -167,8 +168,10 @@ static void control_read(struct supervisor *self)
     if (length == (int)sizeof message && message.kind == INIT_ENDED) {
         self->program_ended = true;
         self->wait_status = message.wait_status;
-    } else if (length == (int)sizeof message && message.kind == INIT_EXEC_FAILED && !self->program_ended) {
+    } else if (length == (int)sizeof message && !self->program_ended &&
+               (message.kind == INIT_EXEC_FAILED || message.kind == INIT_CHDIR_FAILED)) {
         self->exec_error = message.code < 0 ? message.code : -EIO;
+        self->chdir_failed = message.kind == INIT_CHDIR_FAILED;
     } else if (length <= 0) {
         scope_close_fd(&self->box->control_fd);
     }
@@ -284,8 +287,9 @@ static void fill_slots(const struct supervisor *self, struct pollfd *slots)
         slots[SLOT_PROCESS] = (struct pollfd){.fd = box->pidfd, .events = POLLIN};
     if (!self->stopping) {
         slots[SLOT_OOM] = (struct pollfd){.fd = self->oom_fd, .events = self->oom_events};
-        slots[SLOT_CANCEL] = (struct pollfd){.fd = self->io->cancel_fd, .events = POLLIN};
     }
+    if (!self->cancelled)
+        slots[SLOT_CANCEL] = (struct pollfd){.fd = self->io->cancel_fd, .events = POLLIN};
 }
 
 static void handle_slots(struct supervisor *self, const struct pollfd *slots)
@@ -317,24 +321,34 @@ static void handle_slots(struct supervisor *self, const struct pollfd *slots)
             stop_box(self, CAUSE_memory);
         }
     }
-    if (slots[SLOT_CANCEL].revents)
+    if (slots[SLOT_CANCEL].revents) {
+        self->cancelled = true;
         stop_box(self, CAUSE_cancelled);
+    }
     if (slots[SLOT_PROCESS].revents)
         process_reap(self);
 }
 
+static bool has_pending(const struct supervisor *self)
+{
+    return self->streams[0].pending.length || self->streams[1].pending.length;
+}
+
+/* A slow reader is waited for, as any program in a pipe waits; the box itself is gone by then. What is not waited
+ * for long: a guest's end of a pipe that outlives its box, and anything at all once the run is cancelled. */
 static bool is_finished(const struct supervisor *self)
 {
-    bool drained = *self->streams[0].guest_fd < 0 && *self->streams[1].guest_fd < 0 &&
-                   self->streams[0].pending.length == 0 && self->streams[1].pending.length == 0;
-    if (self->process_gone && drained)
+    bool guest_done = *self->streams[0].guest_fd < 0 && *self->streams[1].guest_fd < 0;
+    bool reader_done = !has_pending(self);
+    if (self->process_gone && guest_done && reader_done)
         return true;
-    return self->stopping && clock_monotonic_us() - self->stopped_us > DRAIN_US;
+    bool late = self->stopping && clock_monotonic_us() - self->stopped_us > DRAIN_US;
+    return late && (reader_done || self->cancelled || !self->process_gone);
 }
 
 static void watch(struct supervisor *self)
 {
-    int64_t looked_us = self->started_us;
+    int64_t looked_us = self->started_us, active_us = self->started_us;
     while (!is_finished(self)) {
         struct pollfd slots[SLOTS];
         fill_slots(self, slots);
@@ -351,7 +365,9 @@ static void watch(struct supervisor *self)
             look_at_limits(self);
             looked_us = now_us;
         }
-        if (self->process_gone && !self->stopping && now_us - looked_us > 1000000)
+        if (ready > 0 || !self->process_gone)
+            active_us = now_us;
+        else if (!self->stopping && now_us - active_us > 1000000 && !has_pending(self))
             stop_box(self, CAUSE_exit); /* a descriptor outlived the box: see is_finished */
     }
 }
@@ -435,8 +451,11 @@ static void explain_cause(const struct box *box, struct result *result)
                  result->denied_syscall[0] ? result->denied_syscall : "(unknown)");
 }
 
-static int explain_exec_failure(const struct box *box, int code, struct error *err)
+static int explain_exec_failure(const struct box *box, int code, bool chdir_failed, struct error *err)
 {
+    if (chdir_failed)
+        return error_spec(err, "cwd", "cwd: '%.256s' cannot be entered in image '%s': %s", box->program->working_directory,
+                          box->image->name, strerror(-code));
     const char *name = box->program->arguments.items[0];
     const char *hint = code == -ENOENT   ? "there is no such program (or its interpreter) in the image"
                        : code == -EACCES ? "it is not an executable file, or lies outside what was granted"
@@ -481,7 +500,7 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
     pthread_sigmask(SIG_SETMASK, &former, NULL);
 
     if (self.exec_error && !self.has_cause) {
-        explain_exec_failure(box, self.exec_error, err);
+        explain_exec_failure(box, self.exec_error, self.chdir_failed, err);
     } else {
         decide_cause(&self);
         explain_cause(box, result);

@@ -4,13 +4,12 @@
 #include "image/tar_stream.h"
 #include "base/file.h"
 #include "base/scope.h"
+#include "base/sha256.h"
 #include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,7 @@ static const char bare_tree_hint[] =
 struct spool_filling {
     struct spool *spool;
     struct tar_stream *stream;
-    EVP_MD_CTX *digest;
+    struct sha256 *digest; /* of the member that is being written */
     int64_t bytes_left;
 };
 
@@ -96,8 +95,7 @@ static int spool_write_file(struct spool_filling *filling, struct spool_member *
         status = file_write_all(fd, data, length);
         if (status < 0)
             return error_host(err, status, "cannot put member \"%s\" aside", member->name);
-        if (EVP_DigestUpdate(filling->digest, data, length) != 1)
-            return error_host(err, -ENOMEM, "cannot take the digest of member \"%s\"", member->name);
+        sha256_add(filling->digest, data, length);
     }
     return status;
 }
@@ -109,18 +107,12 @@ static int spool_add_file(struct spool_filling *filling, struct spool_member *me
     scope_fd fd = openat(filling->spool->dir_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return error_host(err, -errno, "cannot put member \"%s\" aside", member->name);
-    unsigned char sum[EVP_MAX_MD_SIZE];
-    unsigned sum_length = 0;
-    if (EVP_DigestInit_ex(filling->digest, EVP_sha256(), NULL) != 1)
+    filling->digest = sha256_new();
+    if (!filling->digest)
         return error_host(err, -ENOMEM, "cannot take the digest of member \"%s\"", member->name);
     int status = spool_write_file(filling, member, fd, err);
-    if (status < 0)
-        return status;
-    if (EVP_DigestFinal_ex(filling->digest, sum, &sum_length) != 1 || sum_length != 32)
-        return error_host(err, -ENOMEM, "cannot take the digest of member \"%s\"", member->name);
-    for (unsigned i = 0; i < sum_length; i++)
-        snprintf(member->sha256 + 2 * i, 3, "%02x", sum[i]);
-    return 0;
+    sha256_finish(filling->digest, member->sha256);
+    return status;
 }
 
 static int spool_add_link(struct spool_member *member, const struct tar_entry *entry, struct error *err)
@@ -211,20 +203,14 @@ int spool_fill(struct spool *spool, int dir_fd, const char *name, int archive_fd
     spool->members = calloc(SPOOL_MEMBERS_MAX, sizeof *spool->members);
     if (!spool->members)
         return error_host(err, -ENOMEM, "cannot put the archive's members aside");
-    /* By itself libcrypto would do this at the first digest, and crash there when it fails. */
-    if (OPENSSL_init_crypto(0, NULL) != 1)
-        return error_host(err, -ENOMEM, "cannot start libcrypto");
     int64_t limit_bytes = layer_stream_limit(limits);
     scope_tar_stream *stream = NULL;
     int status = tar_stream_open(archive_fd, limit_bytes, &stream, err);
     if (status < 0)
         return status;
     struct spool_filling filling = {
-        .spool = spool, .stream = stream, .digest = EVP_MD_CTX_new(), .bytes_left = limit_bytes};
-    status = filling.digest ? spool_read_archive(&filling, archive_fd, progress, err)
-                            : error_host(err, -ENOMEM, "cannot take digests");
-    EVP_MD_CTX_free(filling.digest);
-    return status;
+        .spool = spool, .stream = stream, .bytes_left = limit_bytes};
+    return spool_read_archive(&filling, archive_fd, progress, err);
 }
 
 void spool_free(struct spool *spool)

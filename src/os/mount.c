@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* linux/mount.h and sys/mount.h disagree with each other in Debian 12; the old flags are few. */
-enum { OLD_NOSUID = 2, OLD_NODEV = 4, OLD_NOEXEC = 8, OLD_RDONLY = 1 };
+enum { OLD_NOSUID = 2, OLD_NODEV = 4, OLD_NOEXEC = 8, OLD_RDONLY = 1, OLD_BIND = 4096 };
 extern int mount(const char *, const char *, const char *, unsigned long, const void *);
 extern int umount2(const char *, int);
 
@@ -36,7 +36,7 @@ static int set_attributes(int dir_fd, const char *path, unsigned flags, int user
 
 int mount_clone_tree(int dir_fd, const char *path, unsigned flags, int userns_fd)
 {
-    unsigned how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (unsigned)AT_EMPTY_PATH |
+    unsigned how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (unsigned)AT_EMPTY_PATH | (unsigned)AT_SYMLINK_NOFOLLOW |
                    (flags & MOUNT_RECURSIVE ? (unsigned)TREE_RECURSIVE : 0);
     scope_fd tree = (int)syscall(SYS_open_tree, dir_fd, path, how);
     if (tree < 0)
@@ -56,6 +56,11 @@ int mount_bind(int from_dir_fd, const char *from, int to_dir_fd, const char *to,
 {
     scope_fd tree = mount_clone_tree(from_dir_fd, from, flags, -1);
     return tree < 0 ? tree : mount_attach(tree, to_dir_fd, to);
+}
+
+int mount_cover(const char *with, const char *path)
+{
+    return mount(with, path, NULL, OLD_BIND, NULL) < 0 ? -errno : 0;
 }
 
 int mount_restrict(int dir_fd, const char *path, unsigned flags)

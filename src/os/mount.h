@@ -12,7 +12,8 @@ enum mount_flag {
     MOUNT_RECURSIVE = 1 << 4, /* with what is mounted below, the flags on all of it */
 };
 
-/* A detached copy of what is at path (relative to dir_fd; an empty path is the descriptor itself), with flags.
+/* A detached copy of what is at path (relative to dir_fd; an empty path is the descriptor itself), with flags. A link
+ * at the end of the path is not followed.
  * userns_fd >= 0: owners are mapped by that user namespace. A descriptor, or a negative errno. */
 int mount_clone_tree(int dir_fd, const char *path, unsigned flags, int userns_fd);
 
@@ -21,6 +22,9 @@ int mount_attach(int tree_fd, int dir_fd, const char *path);
 
 /* Clone and attach. */
 int mount_bind(int from_dir_fd, const char *from, int to_dir_fd, const char *to, unsigned flags);
+
+/* Covers a path with another file or empty directory: one plain bind, for what needs no flags of its own. */
+int mount_cover(const char *with, const char *path);
 
 /* Adds flags to the mount at path (not below). */
 int mount_restrict(int dir_fd, const char *path, unsigned flags);

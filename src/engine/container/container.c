@@ -137,8 +137,6 @@ static int write_plan(struct box *box, struct launch *launch, struct error *err)
             status = string_list_add(&lists.write_paths, box->spec->grants[i].host_path);
     if (status == 0)
         status = string_list_add(&lists.device_paths, "/dev");
-    if (status == 0)
-        status = string_list_add(&lists.device_paths, "/proc"); /* a program writes its own /proc/self/… */
     if (status < 0)
         return error_host(err, status, "cannot write the plan");
     return launch_write_plan(box, &lists, launch, err);
@@ -239,6 +237,17 @@ static int start_child(struct box *box, struct room *room, struct launch *launch
     return 0;
 }
 
+struct inspection {
+    const struct box *box;
+    const struct cgroup_limits *group_limits;
+};
+
+static int inspect(void *data, struct error *err)
+{
+    const struct inspection *inspection = data;
+    return inspect_container(inspection->box, inspection->group_limits, err);
+}
+
 static int container_start(struct box *box, struct result *result, struct error *err)
 {
     struct cgroup_limits group_limits;
@@ -261,12 +270,11 @@ static int container_start(struct box *box, struct result *result, struct error 
     if (status == 0)
         status = start_child(box, &room, &launch, err);
     launch_close(&launch); /* or we would never see the end of the pipes */
+    struct inspection inspection = {box, &group_limits};
     if (status == 0)
-        status = launch_await_verified(box, 20000, err);
-    if (status == 0 && box->scratch_fd < 0 && !hardening_removed(private_root))
-        status = error_host(err, -EPROTO, "the box did not hand over its scratch space");
+        status = launch_await_verified(box, 20000, inspect, &inspection, err);
     if (status == 0)
-        status = inspect_container(box, &group_limits, result, err);
+        inspect_list_layers(box, &group_limits, result);
     return status;
 }
 

@@ -94,9 +94,12 @@ static int inspect_scratch(const struct box *box, struct error *err)
     return 0;
 }
 
-static void list_layers(const struct box *box, const struct cgroup_limits *limits, bool profile,
-                        struct result *result)
+void inspect_list_layers(const struct box *box, const struct cgroup_limits *limits, struct result *result)
 {
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d", (int)box->pid);
+    scope_fd process_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool profile = process_fd >= 0 && profile_is_active(process_fd);
     result_add_layer(result, layer_names[LAYER_namespaces], true, "user pid mount net ipc uts cgroup time%s",
                      box->identity->has_uid ? "" : " (rootless)");
     result_add_layer(result, layer_names[LAYER_box_uid], box->identity->has_uid, "%s",
@@ -118,8 +121,7 @@ static void list_layers(const struct box *box, const struct cgroup_limits *limit
     result_add_layer(result, layer_names[LAYER_rlimits], true, "on");
 }
 
-int inspect_container(const struct box *box, const struct cgroup_limits *group_limits, struct result *result,
-                      struct error *err)
+int inspect_container(const struct box *box, const struct cgroup_limits *group_limits, struct error *err)
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d", (int)box->pid);
@@ -133,7 +135,5 @@ int inspect_container(const struct box *box, const struct cgroup_limits *group_l
         status = inspect_scratch(box, err);
     if (status == 0 && box->group.version != CGROUP_NONE)
         status = cgroup_verify(&box->group, group_limits, box->pid, err);
-    if (status == 0)
-        list_layers(box, group_limits, profile_is_active(process_fd), result);
     return status;
 }

@@ -46,9 +46,7 @@ static int make_file(const char *name, const void *data, size_t length, mode_t m
     scope_fd fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (fd < 0)
         return -errno;
-    int status = length ? file_write_all(fd, data, length) : 0;
-    /* The mode must not depend on the caller's umask. */
-    return status < 0 ? status : fchmod(fd, mode) < 0 ? -errno : 0;
+    return length ? file_write_all(fd, data, length) : 0; /* the umask is 0 here: the mode is as given */
 }
 
 /* Shows one entry of a source directory at the same name below dir_fd: links are copied, all else is bound. */
@@ -75,30 +73,21 @@ static int show_entry(int source_fd, const char *name, int dir_fd, unsigned flag
     } else {
         return 0; /* devices, sockets and pipes of an image are not shown */
     }
-    scope_fd source = openat(source_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    if (source < 0)
-        return -errno;
-    return mount_bind(source, "", dir_fd, name, flags);
+    return mount_bind(source_fd, name, dir_fd, name, flags);
 }
 
 static int show_host_etc(int image_fd)
 {
     if (mkdir("etc", 0755) < 0 || mkdir("etc/ssl", 0755) < 0)
         return -errno;
-    for (size_t i = 0; host_view_etc[i]; i++) {
-        const char *slash = strchr(host_view_etc[i], '/');
-        char parent[64], host_parent[64];
-        snprintf(parent, sizeof parent, "etc/%.*s", slash ? (int)(slash - host_view_etc[i]) : 0, host_view_etc[i]);
-        snprintf(host_parent, sizeof host_parent, "%s", parent);
-        scope_fd from = openat(image_fd, host_parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        scope_fd into = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (from < 0 || into < 0)
-            continue;
-        int status = show_entry(from, slash ? slash + 1 : host_view_etc[i], into, image_flags());
-        if (status < 0)
-            return status;
-    }
-    return 0;
+    scope_fd from = openat(image_fd, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    scope_fd into = open("etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (from < 0 || into < 0)
+        return -errno;
+    int status = 0;
+    for (size_t i = 0; status == 0 && host_view_etc[i]; i++)
+        status = show_entry(from, host_view_etc[i], into, image_flags());
+    return status;
 }
 
 static bool is_our_own_place(const char *name)
@@ -144,40 +133,48 @@ static int show_image(const struct room *room)
     return show_host_etc(image);
 }
 
-/* Files of /etc that name the box's own user and host. An image's own are covered. */
-static int write_identity_files(void)
+static const struct {
+    const char *name, *text;
+} identity_files[] = {
+    {"passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/bash\n"
+               "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+    {"group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"},
+    {"hostname", "cloche\n"},
+    {"hosts", "127.0.0.1 localhost cloche\n::1 localhost\n"},
+    {"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
+};
+
+/* An image's own /etc is bound read-only: our file goes on top of its plain file of that name, if it has one. */
+static int cover_identity_file(int etc_fd, const char *name, const char *text)
 {
-    static const struct {
-        const char *name, *text;
-    } files[] = {
-        {"passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/bash\n"
-                   "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
-        {"group", "root:x:0:\nuser:x:1000:\nnogroup:x:65534:\n"},
-        {"hostname", "cloche\n"},
-        {"hosts", "127.0.0.1 localhost cloche\n::1 localhost\n"},
-        {"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
-    };
-    int status = make_directory("code/.etc", 0755);
-    for (size_t i = 0; status == 0 && i < sizeof files / sizeof *files; i++) {
-        char ours[64];
-        snprintf(ours, sizeof ours, "etc/%s", files[i].name);
-        scope_fd etc = open("etc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (etc < 0)
-            return make_directory("etc", 0755) < 0 ? -errno : 0;
-        status = make_file(ours, files[i].text, strlen(files[i].text), 0444);
-        if (status != -EROFS && status != -EEXIST && status != -EACCES)
-            continue;
-        /* The image's own /etc is bound here: ours goes on top of its file, if it has a plain one. */
-        char spare[64];
-        snprintf(spare, sizeof spare, "code/.etc/%s", files[i].name);
-        struct stat there;
-        status = 0;
-        if (fstatat(etc, files[i].name, &there, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(there.st_mode))
-            continue;
-        scope_fd target = openat(etc, files[i].name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-        status = make_file(spare, files[i].text, strlen(files[i].text), 0444);
-        if (status == 0)
-            status = mount_bind(AT_FDCWD, spare, target, "", MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEVICES);
+    struct stat there;
+    if (fstatat(etc_fd, name, &there, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(there.st_mode))
+        return 0;
+    char spare[64];
+    snprintf(spare, sizeof spare, "code/.empty-%s", name);
+    int status = make_file(spare, text, strlen(text), 0444);
+    if (status == 0)
+        status = mount_bind(AT_FDCWD, spare, etc_fd, name, MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEVICES);
+    if (status == 0 && unlink(spare) < 0) /* the mount keeps it */
+        status = -errno;
+    return status;
+}
+
+/* Files of /etc that name the box's own user and host. */
+static int write_identity_files(const struct room *room)
+{
+    if (mkdir("etc", 0755) < 0 && errno != EEXIST)
+        return -errno;
+    scope_fd etc = open("etc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (etc < 0)
+        return errno == ELOOP || errno == ENOTDIR ? 0 : -errno; /* an image whose /etc is a link keeps its own */
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < sizeof identity_files / sizeof *identity_files; i++) {
+        const char *text = identity_files[i].text;
+        char path[64];
+        snprintf(path, sizeof path, "etc/%s", identity_files[i].name);
+        status = room->box->image->is_host ? make_file(path, text, strlen(text), 0444)
+                                           : cover_identity_file(etc, identity_files[i].name, text);
     }
     return status;
 }
@@ -215,7 +212,7 @@ static int make_scratch(const struct room *room)
     } binds[] = {{"tmp/home", "home/user"}, {"tmp/output", "data/output"}, {"tmp/run", "run"},
                  {"tmp/shm", "dev/shm"},    {"tmp/tmp", "tmp"}};
     for (size_t i = 0; status == 0 && i < sizeof binds / sizeof *binds; i++)
-        status = mount_bind(AT_FDCWD, binds[i].from, AT_FDCWD, binds[i].to, 0);
+        status = mount_cover(binds[i].from, binds[i].to);
     return status;
 }
 
@@ -230,7 +227,7 @@ static int make_devices(void)
         snprintf(to, sizeof to, "dev/%s", devices[i]);
         int status = make_file(to, NULL, 0, 0666);
         if (status == 0)
-            status = mount_bind(AT_FDCWD, from, AT_FDCWD, to, MOUNT_NO_SUID | MOUNT_NO_EXEC);
+            status = mount_cover(from, to);
         if (status < 0)
             return status;
     }
@@ -257,6 +254,9 @@ static bool is_open_proc_entry(const char *name)
     return name[0] == '.' || (name[0] >= '0' && name[0] <= '9');
 }
 
+/* Everything that is not in the table and that anyone but root may read is covered. What only root may read is
+ * out of reach already, by a check that the box has no capability to pass; not covering it makes a box start and
+ * end faster, since every mount costs at both times. */
 static int mask_proc(void)
 {
     scope_dir *dir = opendir("proc");
@@ -264,15 +264,15 @@ static int mask_proc(void)
         return -errno;
     struct dirent *entry;
     while ((entry = readdir(dir))) {
-        if (is_open_proc_entry(entry->d_name))
+        struct stat status;
+        if (is_open_proc_entry(entry->d_name) || fstatat(dirfd(dir), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
+            S_ISLNK(status.st_mode) || (status.st_mode & 0007) == 0)
             continue;
-        bool is_directory = entry->d_type == DT_DIR;
-        if (!is_directory && entry->d_type != DT_REG)
-            continue;
-        int status = mount_bind(AT_FDCWD, is_directory ? "code/.empty" : "dev/null", dirfd(dir), entry->d_name,
-                                MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_EXEC);
-        if (status < 0 && status != -ENOENT)
-            return status;
+        char path[NAME_MAX + 8];
+        snprintf(path, sizeof path, "proc/%s", entry->d_name);
+        int covered = mount_cover(S_ISDIR(status.st_mode) ? "code/.empty" : "dev/null", path);
+        if (covered < 0 && covered != -ENOENT)
+            return covered;
     }
     return 0;
 }
@@ -433,7 +433,7 @@ int room_build(const struct room *room, struct error *err)
         return error_host(err, status, "cannot make the directories of the root");
     if ((status = show_image(room)) < 0)
         return error_host(err, status, "cannot show the image '%s'", room->box->image->name);
-    if ((status = write_identity_files()) < 0)
+    if ((status = write_identity_files(room)) < 0)
         return error_host(err, status, "cannot write the files of /etc");
     if ((status = make_devices()) < 0)
         return error_host(err, status, "cannot make /dev");

@@ -252,7 +252,7 @@ static int process_start(struct box *box, struct result *result, struct error *e
         child_main(box, &launch);
     box->pid = watchdog->init = pid;
     launch_close(&launch);
-    status = launch_await_verified(box, 20000, err);
+    status = launch_await_verified(box, 20000, NULL, NULL, err);
     if (status == 0)
         list_layers(box, result);
     return status;

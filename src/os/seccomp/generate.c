@@ -145,7 +145,9 @@ static size_t ranges_find(struct range *ranges, enum policy_variant variant)
     return count;
 }
 
-/* Jumps of BPF reach 255 instructions; the right half can lie further away, so it is reached by BPF_JA. */
+/* The left half follows its comparison; the right half is reached by a jump of at most 255 instructions, or, where
+ * it lies further away, through BPF_JA. The size of the left half is known after laying it out, so it is laid out
+ * once for measuring. */
 static void emit_search(struct program *program, const struct range *ranges, size_t count,
                         enum policy_variant variant)
 {
@@ -154,11 +156,17 @@ static void emit_search(struct program *program, const struct range *ranges, siz
         return;
     }
     size_t middle = count / 2;
-    emit(program, BPF_JMP | BPF_JGE | BPF_K, 0, 1, (uint32_t)ranges[middle].first);
-    size_t far_jump = program->length;
-    emit(program, BPF_JMP | BPF_JA, 0, 0, 0);
+    size_t start = program->length;
     emit_search(program, ranges, middle, variant);
-    program->code[far_jump].k = (uint32_t)(program->length - far_jump - 1);
+    size_t left_length = program->length - start;
+    program->length = start;
+    if (left_length <= 255) {
+        emit(program, BPF_JMP | BPF_JGE | BPF_K, (uint8_t)left_length, 0, (uint32_t)ranges[middle].first);
+    } else {
+        emit(program, BPF_JMP | BPF_JGE | BPF_K, 0, 1, (uint32_t)ranges[middle].first);
+        emit(program, BPF_JMP | BPF_JA, 0, 0, (uint32_t)left_length);
+    }
+    emit_search(program, ranges, middle, variant);
     emit_search(program, ranges + middle, count - middle, variant);
 }
 

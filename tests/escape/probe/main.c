@@ -43,13 +43,6 @@ static void give_up(int signal_number)
     _exit(VERDICT_UNDECIDED);
 }
 
-/* The second half of own_program_cannot_be_rewritten (trees.c), in a copy of the program. */
-static enum verdict open_for_writing(const char *path)
-{
-    unlink(own_program());
-    return file_cannot_be_opened_for_writing(path);
-}
-
 int main(int count, char **arguments)
 {
     const char *command = count > 1 ? arguments[1] : "";
@@ -59,8 +52,9 @@ int main(int count, char **arguments)
     }
     if (strcmp(command, "--syscalls") == 0)
         return syscall_matrix(count - 2, arguments + 2);
+    /* The second half of own_program_cannot_be_rewritten (trees.c), in a copy of the program. */
     if (strcmp(command, "--open-for-writing") == 0 && count == 3)
-        return (int)open_for_writing(arguments[2]);
+        return (int)file_cannot_be_opened_for_writing(arguments[2]);
     const struct probe *probe = probe_find(command);
     if (!probe) {
         fprintf(stderr, "usage: probe NAME | --list | --syscalls native|x32|i386 FIRST LAST\n");

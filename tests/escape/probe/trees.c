@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sendfile.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static bool file_copy(const char *from_path, const char *to_path)
@@ -28,16 +29,16 @@ static bool file_copy(const char *from_path, const char *to_path)
 static enum verdict program_cannot_be_rewritten(const void *unused)
 {
     (void)unused;
-    char copy[PATH_MAX];
-    scratch_path(copy, sizeof copy, "copy");
-    if (!file_copy(own_program(), copy)) {
-        unlink(copy);
-        return undecided("no copy of the program can be made: %s", error_name(errno));
-    }
-    execve(copy, (char *const[]){copy, (char *)"--open-for-writing", (char *)own_program(), NULL}, environ);
-    int error = errno;
-    unlink(copy);
-    return undecided("the copy of the program cannot be started: %s", error_name(error));
+    char path[PATH_MAX];
+    scratch_path(path, sizeof path, "copy");
+    bool copied = file_copy(own_program(), path);
+    int copy = open(path, O_RDONLY | O_CLOEXEC), error = errno;
+    unlink(path);
+    if (!copied || copy < 0)
+        return undecided("no copy of the program can be made: %s", error_name(error));
+    const char *const arguments[] = {"probe", "--open-for-writing", own_program(), NULL};
+    syscall(SYS_execveat, copy, "", arguments, environ, AT_EMPTY_PATH);
+    return undecided("the copy of the program cannot be started: %s", error_name(errno));
 }
 
 static enum verdict input_file_cannot_be_written(const void *unused)

@@ -1,0 +1,209 @@
+"""A small world of its own for runs that are broken on purpose.
+
+    with World() as world:
+        done = world.cloche("run", "--", "/bin/true")      # returncode, stdout, stderr
+        world.census()                                     # what boxes left behind, as a comparable value
+
+A world is a pid, mount and cgroup namespace with its own /run, /tmp, /var/lib/cloche and control groups. So a census
+counts nothing of other suites that run at the same time, every process that is left is a leak whatever its name, and
+`cloche reap` meets nobody else's boxes. From outside all of it is below /proc/HOLDER/root. The program is copied in
+at the start: a build in the middle of a sweep changes nothing.
+"""
+import contextlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+
+import box
+
+HERE = pathlib.Path(__file__).resolve().parent
+CONTROLLERS = ("memory", "pids", "cpu", "cpuacct", "freezer")
+
+
+def have_namespaces():
+    """Why there can be no world here; None if there can."""
+    if os.geteuid() != 0:
+        return "needs root: worlds are namespaces with their own control groups"
+    missing = [name for name in ("unshare", "nsenter", "cc") if not shutil.which(name)]
+    return f"needs {', '.join(missing)}" if missing else None
+
+
+def hierarchies():
+    """The cgroup hierarchies of this machine that carry limits, as (controllers, mount point, version)."""
+    found = []
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        fields, tail = line.split(" - ")
+        kind, _, options = tail.split(" ", 2)
+        point = fields.split()[4]
+        carried = [name for name in options.split(",") if name in CONTROLLERS]
+        if kind == "cgroup" and carried and point not in [other[1] for other in found]:
+            found.append((",".join(carried), point, 1))
+        if kind == "cgroup2" and "memory" in pathlib.Path(point, "cgroup.controllers").read_text().split():
+            found.append(("", point, 2))
+    return found
+
+
+def build_tool(name, into, *flags):
+    target = pathlib.Path(into, name)
+    subprocess.run(["cc", "-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", *flags, "-o", target, HERE / f"{name}.c"],
+                   check=True)
+    return target
+
+
+class World:
+    """See the top of the file."""
+
+    def __init__(self, tools=()):
+        self.name = f"cloche-world-{os.getpid()}-{time.monotonic_ns()}"
+        self.groups = []
+        for controllers, point, version in hierarchies():
+            group = pathlib.Path(point, self.name)
+            if version == 2:
+                pathlib.Path(point, "cgroup.subtree_control").write_text("+memory +pids +cpu")
+            group.mkdir()
+            self.groups.append((controllers, point, version, group))
+        script = ["set -e"]
+        script += [f"echo $$ > {group}/cgroup.procs" for _, _, _, group in self.groups]
+        script += ["mkdir -p /var/lib/cloche",
+                   "exec unshare --mount --pid --cgroup --fork --kill-child --mount-proc sh -ec \"$1\""]
+        self.process = subprocess.Popen(["sh", "-c", "\n".join(script), "sh", self.inner_script()],
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        if self.process.stdout.readline().strip() != b"ready":
+            self.close()
+            raise RuntimeError("the world did not come up")
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        self.holder = int(children[0])
+        self.root = pathlib.Path(f"/proc/{self.holder}/root")
+        for _, point, version, group in self.groups:
+            if version == 2:  # only leaves may hold processes
+                leaf = group / "holder"
+                leaf.mkdir()
+                for pid in (group / "cgroup.procs").read_text().split():
+                    (leaf / "cgroup.procs").write_text(pid)
+        self.program = "/tmp/cloche"
+        for source in (box.CLOCHE, *tools):
+            shutil.copy(source, self.root / "tmp" / pathlib.Path(source).name)
+        self.write("/tmp/canary", "canary-of-the-host\n")
+        self.prefix = ["nsenter", f"--target={self.holder}", "--mount", "--pid", "--cgroup", "--"]
+        assert self.cloche("run", "--", "/bin/true").returncode == 0, "an untouched run fails in the world"
+        self.baseline = self.census()
+
+    def inner_script(self):
+        lines = ["mount -t tmpfs -o mode=0755 world /run", "mount -t tmpfs -o mode=0755 world /var/lib/cloche",
+                 "mount -t tmpfs -o mode=1777 world /tmp"]
+        if any(version == 1 for _, _, version, _ in self.groups):
+            lines += ["umount -R -l /sys/fs/cgroup", "mount -t tmpfs -o mode=0755 world /sys/fs/cgroup"]
+            lines += [f"mkdir -p {point} && mount -t cgroup -o {controllers} world {point}"
+                      for controllers, point, version, _ in self.groups if version == 1]
+        else:
+            lines += [f"umount -R -l {point} && mount -t cgroup2 world {point}" for _, point, _, _ in self.groups]
+        # The first process must reap whatever comes to it: an ignored SIGCHLD does that.
+        return "\n".join([*lines, "echo ready", "exec env --ignore-signal=CHLD sleep infinity >/dev/null"])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.process.kill()  # and with it the whole pid namespace
+        self.process.wait()
+        for _, _, _, group in self.groups:
+            for _ in range(200):
+                try:
+                    for top, _, _ in os.walk(group, topdown=False):
+                        os.rmdir(top)
+                    break
+                except OSError:
+                    time.sleep(0.02)
+
+    def outside(self, path):
+        """A path of the world as we reach it."""
+        return self.root / str(path).lstrip("/")
+
+    def write(self, path, text, mode=0o644):
+        self.outside(path).write_text(text)
+        self.outside(path).chmod(mode)
+
+    def start(self, *command, **options):
+        options.setdefault("stdin", subprocess.DEVNULL)
+        return subprocess.Popen([*self.prefix, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                **options)
+
+    def run(self, *command, timeout=20, input=None, **options):
+        """Runs a command in the world; a hang kills everything in it, and raises TimeoutExpired."""
+        stdin = subprocess.DEVNULL if input is None else subprocess.PIPE
+        process = self.start(*command, stdin=stdin, **options)
+        try:
+            stdout, stderr = process.communicate(input, timeout)
+        except subprocess.TimeoutExpired:
+            self.kill_all()
+            process.kill()
+            process.communicate()
+            raise
+        return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+    def cloche(self, *arguments, **options):
+        return self.run(self.program, *arguments, **options)
+
+    def shell(self, script, *arguments, **options):
+        return self.run("sh", "-c", script, "sh", *arguments, **options)
+
+    def reap(self):
+        return self.cloche("reap")
+
+    def pids(self):
+        """All processes of the world but its first, zombies included, as pids inside."""
+        return sorted(int(name) for name in os.listdir(self.root / "proc") if name.isdigit() and name != "1")
+
+    def describe(self, pid):
+        with contextlib.suppress(OSError, IndexError):
+            lines = (self.root / "proc" / str(pid) / "status").read_text().splitlines()
+            return f"{pid} {lines[0].split(None, 1)[1]} ({lines[2].split(None, 1)[1]})"
+        return None
+
+    def kill(self, pid, number=signal.SIGKILL):
+        """A signal to a process of the world, by its pid inside."""
+        return self.run("kill", f"-{int(number)}", pid).returncode == 0
+
+    def kill_all(self):
+        for pid in self.pids():
+            self.kill_quietly(pid)
+
+    def kill_quietly(self, pid):
+        subprocess.run([*self.prefix, "kill", "-9", str(pid)], stderr=subprocess.DEVNULL, check=False)
+
+    def census(self):
+        def listing(path):
+            try:
+                return sorted(os.listdir(self.outside(path)))
+            except OSError:
+                return []
+
+        groups = []
+        for top, directories, _ in os.walk(self.outside("/sys/fs/cgroup")):
+            groups += [os.path.join(top, name).split("/root", 1)[1] for name in directories if name.startswith("box-")]
+        mounts = pathlib.Path(f"/proc/{self.holder}/mountinfo").read_text()
+        return {
+            "processes": [text for text in map(self.describe, self.pids()) if text],
+            "groups": sorted(groups),
+            "mounts": sorted(line.split()[4] for line in mounts.splitlines()),
+            "records": listing("/run/cloche"),
+            "directories": listing("/var/lib/cloche/box"),
+            "network": listing("/run/netns"),
+            "temporary": [name for name in listing("/tmp") if name.startswith("cloche-")],
+            "shared memory": [name for name in listing("/dev/shm") if "cloche" in name],
+        }
+
+    def leftovers(self, seconds=2.0):
+        """What a census has and the baseline has not, after processes had their time to go; {} when nothing."""
+        deadline = time.monotonic() + seconds
+        while self.pids() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        now = self.census()
+        return {key: [item for item in now[key] if item not in self.baseline[key]] or f"{now[key]} was {self.baseline[key]}"
+                for key in now if now[key] != self.baseline[key]}
