@@ -81,6 +81,18 @@ static char **list_of(size_t first, size_t count)
     return list;
 }
 
+/* The old root must be gone before anything is proved about the new one. */
+static void wait_for_detached_root(void)
+{
+    int status;
+    pid_t pid;
+    do
+        pid = waitpid(-1, &status, __WALL);
+    while (pid < 0 && errno == EINTR);
+    if (pid <= 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        die("root", 0, "the host's root could not be detached");
+}
+
 static void put_on_layers(void)
 {
     size_t first = 1 + (size_t)plan->argument_count + plan->environment_count;
@@ -92,7 +104,11 @@ static void put_on_layers(void)
     };
     struct layers_state state = {0};
     struct layers_fault fault = {0};
-    if (layers_put_on(&wanted, &state, &fault) < 0 || verify_layers(plan, &state, &fault) < 0)
+    if (layers_put_on(&wanted, &state, &fault) < 0)
+        die(fault.layer, fault.code, fault.text);
+    if (plan->flags & PLAN_DETACHING)
+        wait_for_detached_root();
+    if (verify_layers(plan, &state, &fault) < 0)
         die(fault.layer, fault.code, fault.text);
     struct init_message message = {.kind = INIT_VERIFIED, .landlock_abi = state.landlock_abi};
     if (process_send(INIT_CONTROL_FD, &message, sizeof message, -1) < 0)

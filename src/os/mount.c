@@ -75,13 +75,15 @@ int mount_new(const char *type, const char *path, unsigned flags, const char *op
     return mount(type, path, type, old, options) < 0 ? -errno : 0;
 }
 
-int mount_pivot(const char *new_root)
+int mount_pivot(const char *new_root, const char *old_root, int *ret_child)
 {
-    /* pivot_root(".", ".") stacks the old root on the new one at "/", from where it is detached: no directory for
-     * it is needed, so the new root can be read-only. */
-    if (chdir(new_root) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+    if (chdir(new_root) < 0 || syscall(SYS_pivot_root, ".", old_root) < 0 || chdir("/") < 0)
         return -errno;
-    if (umount2(".", DETACH) < 0)
+    pid_t child = fork();
+    if (child < 0)
         return -errno;
-    return chdir("/") < 0 ? -errno : 0;
+    if (child == 0)
+        _exit(umount2(old_root, DETACH) == 0 ? 0 : 1);
+    *ret_child = child;
+    return 0;
 }

@@ -32,5 +32,9 @@ int mount_restrict(int dir_fd, const char *path, unsigned flags);
 /* mount(2) of a new file system instance. */
 int mount_new(const char *type, const char *path, unsigned flags, const char *options);
 
-/* Makes `new_root` (a mount) the root of the calling process, and lets go of the old one. */
-int mount_pivot(const char *new_root);
+/* Makes `new_root` (a mount) the root of the calling process, and lets go of the old one. The letting go waits for a
+ * grace period of the kernel, about a millisecond, so a child does it meanwhile: *ret_child must be waited for, and
+ * must have exited with 0, before anything of the guest's runs. `old_root` is an empty directory below the new root where
+ * the old one hangs for that time: stacked on "/" itself, it would make us count as chrooted, and a chrooted process may
+ * not make a user namespace. */
+int mount_pivot(const char *new_root, const char *old_root, int *ret_child);

@@ -119,6 +119,18 @@ static void let_all_go(void)
         ptrace(PTRACE_INTERRUPT, tracees[i].pid, 0, 0);
 }
 
+/* Calls that do not return, or that the kernel documents as never failing. */
+static bool cannot_fail(unsigned long long number)
+{
+    static const unsigned long long numbers[] = {SYS_exit,    SYS_exit_group, SYS_rt_sigreturn, SYS_getpid,
+                                                 SYS_getppid, SYS_gettid,     SYS_getuid,       SYS_geteuid,
+                                                 SYS_getgid,  SYS_getegid,    SYS_umask,        SYS_set_tid_address};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i] == number)
+            return true;
+    return false;
+}
+
 static void call_entered(struct tracee *tracee)
 {
     struct user_regs_struct registers;
@@ -129,13 +141,12 @@ static void call_entered(struct tracee *tracee)
         report_call("call", tracee, &registers);
     if (wanted_call == 0 || tracee->number != wanted_process || tracee->calls != wanted_call)
         return;
-    bool returns = registers.orig_rax != SYS_exit_group && registers.orig_rax != SYS_exit &&
-                   registers.orig_rax != SYS_rt_sigreturn;
-    report_call(returns || wants_kill ? "hit" : "spared", tracee, &registers);
+    bool can_fail = !cannot_fail(registers.orig_rax);
+    report_call(can_fail || wants_kill ? "hit" : "spared", tracee, &registers);
     if (wants_kill) {
         kill(tracee->pid, SIGKILL);
         let_all_go();
-    } else if (returns) {
+    } else if (can_fail) {
         tracee->breaking = true;
         registers.orig_rax = (unsigned long long)-1;
         ptrace(PTRACE_SETREGS, tracee->pid, 0, &registers);

@@ -121,7 +121,7 @@ static int open_room(struct box *box, struct room *room, struct error *err)
 
 static int write_plan(struct box *box, struct launch *launch, struct error *err)
 {
-    scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_LISTENER | PLAN_OWN_UID};
+    scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_LISTENER | PLAN_OWN_UID | PLAN_DETACHING};
     bool landlock = landlock_abi() > 0;
     if (landlock)
         lists.flags |= PLAN_LANDLOCK;

@@ -26,6 +26,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 const char *const room_writable_places[] = {"/tmp", "/home/user", "/data/output", "/dev/shm", NULL};
@@ -409,8 +410,12 @@ static int make_places(void)
 static int build_host_root(struct error *err)
 {
     int status = mount_bind(AT_FDCWD, "/", AT_FDCWD, "/proc", MOUNT_RECURSIVE);
+    int detaching;
     if (status == 0)
-        status = mount_pivot("/proc");
+        status = mount_pivot("/proc", "proc", &detaching);
+    siginfo_t ended; /* left as a zombie: init waits for it again */
+    if (status == 0 && (waitid(P_PID, (id_t)detaching, &ended, WEXITED | WNOWAIT) < 0))
+        status = -errno;
     if (status == 0)
         status = mount_new("proc", "/proc", 0, NULL);
     return status < 0 ? error_host(err, status, "cannot keep the host's root") : 0;
@@ -449,6 +454,7 @@ int room_build(const struct room *room, struct error *err)
         return status;
     if (!hardening_removed(root_read_only) && (status = mount_restrict(AT_FDCWD, ".", MOUNT_READ_ONLY)) < 0)
         return error_host(err, status, "cannot make the root read-only");
-    status = mount_pivot(".");
+    int detaching;
+    status = mount_pivot(".", "code/.empty", &detaching);
     return status < 0 ? error_host(err, status, "cannot change into the new root") : 0;
 }

@@ -36,7 +36,7 @@ static void layout_take_v1(struct cgroup_layout *layout, const char *mount_point
         char base[256];
         if (snprintf(base, sizeof base, "%s/cloche", mount_point) >= (int)sizeof base)
             continue;
-        if (mkdir(base, 0755) < 0 && errno != EEXIST)
+        if (access(base, W_OK) < 0 && (errno != ENOENT || (mkdir(base, 0755) < 0 && errno != EEXIST)))
             continue;
         if (access(base, W_OK) == 0)
             snprintf(layout->base[i], sizeof layout->base[i], "%s", base);

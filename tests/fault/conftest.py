@@ -1,0 +1,41 @@
+"""Worlds for the fault tests: made once for the session, two of them, since two runs at a time is what the cores give."""
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+from world import World, build_tool, have_namespaces  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def tools(tmp_path_factory):
+    reason = have_namespaces()
+    if reason:
+        pytest.skip(reason)
+    place = tmp_path_factory.mktemp("tools")
+    return build_tool("inject", place), build_tool("facts", place, "-static")
+
+
+@pytest.fixture(scope="session")
+def worlds(tools):
+    made = []
+    try:
+        for _ in range(2):
+            made.append(World(tools))
+        yield made
+    finally:
+        for world in made:
+            world.close()
+
+
+@pytest.fixture
+def world(worlds):
+    """One of them, found clean and left clean."""
+    first = worlds[0]
+    assert first.leftovers() == {}, "a test before this one left something"
+    yield first
+    first.kill_all()
+    first.leftovers()
+    first.reap()
