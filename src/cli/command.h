@@ -32,6 +32,7 @@ struct option_parser {
     char **argv;
     int at; /* next argument */
     const char *letters; /* rest of a cluster of letters; NULL: none */
+    char message[256];   /* what is wrong, after OPTION_WRONG */
 };
 
 enum option_kind {
@@ -39,11 +40,14 @@ enum option_kind {
     OPTION_ROW,        /* an option: *ret_row, and *ret_value when it takes one */
     OPTION_POSITIONAL, /* *ret_value */
     OPTION_REST,       /* "--": the rest starts at parser->at */
-    OPTION_WRONG,      /* a message was printed */
+    OPTION_WRONG,      /* parser->message says what */
 };
 
 enum option_kind option_next(struct option_parser *parser, const struct command *command,
                              const struct option_row **ret_row, const char **ret_value);
+
+/* Says on stderr what is wrong with the line, and returns the exit status for it. */
+int option_refuse(const struct option_parser *parser, const struct command *command);
 
 void help_print(const struct command *command);
 void help_print_overview(void);

@@ -136,7 +136,7 @@ static int doctor_main(int argc, char **argv)
     const char *value;
     for (enum option_kind kind; (kind = option_next(&parser, &command_doctor, &row, &value)) != OPTION_END;) {
         if (kind != OPTION_ROW)
-            return EXIT_STATUS_BAD_SPEC;
+            return option_refuse(&parser, &command_doctor);
         if (strcmp(row->name, "help") == 0) {
             help_print(&command_doctor);
             return 0;

@@ -171,7 +171,7 @@ static int image_main(int argc, char **argv)
     int status = 0;
     for (enum option_kind kind; status == 0 && (kind = option_next(&parser, &command_image, &row, &value)) != OPTION_END;) {
         if (kind == OPTION_WRONG)
-            return EXIT_STATUS_BAD_SPEC;
+            return option_refuse(&parser, &command_image);
         if (kind == OPTION_ROW && strcmp(row->name, "help") == 0) {
             help_print(&command_image);
             return 0;

@@ -20,7 +20,7 @@ static int reap_main(int argc, char **argv)
     const char *value;
     for (enum option_kind kind; (kind = option_next(&parser, &command_reap, &row, &value)) != OPTION_END;) {
         if (kind != OPTION_ROW)
-            return EXIT_STATUS_BAD_SPEC;
+            return option_refuse(&parser, &command_reap);
         if (strcmp(row->name, "help") == 0) {
             help_print(&command_reap);
             return 0;

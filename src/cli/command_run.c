@@ -106,6 +106,15 @@ static int take_option(struct run_options *into, const struct option_row *row, c
     return 0;
 }
 
+/* Errors of the line itself come as JSON too when that was asked for anywhere on it. */
+static bool asks_for_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-j") == 0)
+            return true;
+    return false;
+}
+
 /* The first plain argument is the file, what follows are its own arguments, options included. */
 static int parse(int argc, char **argv, struct run_options *into, struct error *err)
 {
@@ -118,7 +127,7 @@ static int parse(int argc, char **argv, struct run_options *into, struct error *
         case OPTION_END:
             return 0;
         case OPTION_WRONG:
-            return error_spec(err, "", "%s", "");
+            return error_spec(err, "option", "%s", parser.message);
         case OPTION_ROW:
             status = take_option(into, row, value, err);
             break;
@@ -178,13 +187,11 @@ static int run_main(int argc, char **argv)
     int status = spec ? parse(argc, argv, &given, &err) : -ENOMEM;
     if (status > 0)
         return 0;
-    if (status < 0 && !err.text[0]) /* the parser has said it */
-        return EXIT_STATUS_BAD_SPEC;
     struct policy policy = {0};
     if (status == 0)
         status = policy_load(given.config_path, &policy, &err);
     if (status < 0)
-        return fail(&err, given.json);
+        return fail(&err, given.json || asks_for_json(argc, argv));
     if (spec->stdin_kind == STDIN_NONE && !given.spec_from_stdin) {
         spec->stdin_kind = STDIN_DESCRIPTOR;
         spec->stdin_fd = STDIN_FILENO;

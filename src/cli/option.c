@@ -1,11 +1,12 @@
 #include "cli/command.h"
 
 #include "base/text.h"
+#include "spec/result.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static void print_unknown(const struct command *command, const char *given)
+static void explain_unknown(struct option_parser *parser, const struct command *command, const char *given)
 {
     const char *nearest = NULL;
     size_t best = 3;
@@ -16,21 +17,21 @@ static void print_unknown(const struct command *command, const char *given)
             nearest = command->options[i].name;
         }
     }
-    fprintf(stderr, "cloche %s: there is no option --%s%s%s%s; see `cloche %s --help`\n", command->name, given,
-            nearest ? " (did you mean --" : "", nearest ? nearest : "", nearest ? "?)" : "", command->name);
+    snprintf(parser->message, sizeof parser->message, "there is no option --%s%s%s%s; see `cloche %s --help`", given,
+             nearest ? " (did you mean --" : "", nearest ? nearest : "", nearest ? "?)" : "", command->name);
 }
 
-static enum option_kind take_value(struct option_parser *parser, const struct command *command,
-                                   const struct option_row *row, const char *attached, const char **ret_value)
+static enum option_kind take_value(struct option_parser *parser, const struct option_row *row, const char *attached,
+                                   const char **ret_value)
 {
     *ret_value = attached;
     if (!row->argument && attached) {
-        fprintf(stderr, "cloche %s: --%s takes no value\n", command->name, row->name);
+        snprintf(parser->message, sizeof parser->message, "--%s takes no value", row->name);
         return OPTION_WRONG;
     }
     if (row->argument && !attached) {
         if (parser->at >= parser->argc) {
-            fprintf(stderr, "cloche %s: --%s needs a value: %s\n", command->name, row->name, row->argument);
+            snprintf(parser->message, sizeof parser->message, "--%s needs a value: %s", row->name, row->argument);
             return OPTION_WRONG;
         }
         *ret_value = parser->argv[parser->at++];
@@ -46,12 +47,12 @@ static enum option_kind take_long(struct option_parser *parser, const struct com
         const struct option_row *row = &command->options[i];
         if (strlen(row->name) == length && strncmp(row->name, text, length) == 0) {
             *ret_row = row;
-            return take_value(parser, command, row, text[length] ? text + length + 1 : NULL, ret_value);
+            return take_value(parser, row, text[length] ? text + length + 1 : NULL, ret_value);
         }
     }
     char given[64];
     snprintf(given, sizeof given, "%.*s", (int)length, text);
-    print_unknown(command, given);
+    explain_unknown(parser, command, given);
     return OPTION_WRONG;
 }
 
@@ -71,10 +72,10 @@ static enum option_kind take_letter(struct option_parser *parser, const struct c
             return OPTION_ROW;
         }
         parser->letters = NULL;
-        return take_value(parser, command, row, rest, ret_value);
+        return take_value(parser, row, rest, ret_value);
     }
-    fprintf(stderr, "cloche %s: there is no option -%c; see `cloche %s --help`\n", command->name, letter,
-            command->name);
+    snprintf(parser->message, sizeof parser->message, "there is no option -%c; see `cloche %s --help`", letter,
+             command->name);
     return OPTION_WRONG;
 }
 
@@ -96,4 +97,14 @@ enum option_kind option_next(struct option_parser *parser, const struct command 
     }
     *ret_value = text;
     return OPTION_POSITIONAL;
+}
+
+int option_refuse(const struct option_parser *parser, const struct command *command)
+{
+    if (parser->message[0])
+        fprintf(stderr, "cloche %s: %s\n", command->name, parser->message);
+    else
+        fprintf(stderr, "cloche %s: '%.64s' was not expected; see `cloche %s --help`\n", command->name,
+                parser->at > 0 ? parser->argv[parser->at - 1] : "", command->name);
+    return EXIT_STATUS_BAD_SPEC;
 }

@@ -108,6 +108,16 @@ void plan_lists_free(struct plan_lists *lists)
     string_list_free(&lists->device_paths);
 }
 
+/* Counted per uid and user namespace: exact where the box has either of its own. Behind a group or a watchdog, which
+ * tell when they refuse or see too many, it is a backstop and stands higher; alone it is the limit (init is one). */
+static int64_t process_rlimit(const struct box *box)
+{
+    int64_t limit = box->limits->value[LIMIT_pids];
+    if (box->engine->isolation == ISOLATION_PROCESS)
+        return box->identity->has_uid ? limit + 32 : -1; /* it would count the caller's own processes */
+    return box->group.version != CGROUP_NONE ? 2 * limit + 64 : limit + 1;
+}
+
 static void plan_rlimits(const struct box *box, struct init_plan *plan)
 {
     const int64_t *limit = box->limits->value;
@@ -117,17 +127,17 @@ static void plan_rlimits(const struct box *box, struct init_plan *plan)
     } rows[] = {
         {RLIMIT_CORE, 0},
         {RLIMIT_NOFILE, limit[LIMIT_open_files]},
-        {RLIMIT_FSIZE, limit[LIMIT_disk]},
+        /* A little above, so that it is the sum which is seen to be passed. */
+        {RLIMIT_FSIZE, limit[LIMIT_disk] + (1 << 20)},
         /* A backstop for each process; the sum of all is watched by the supervisor. */
         {RLIMIT_CPU, limit[LIMIT_cpu] / 1000 + 2},
         {RLIMIT_MEMLOCK, 8 << 20},
         {RLIMIT_MSGQUEUE, 819200},
-        /* Counted per uid and user namespace: exact where the box has either of its own. Init is one of them. */
-        {RLIMIT_NPROC, limit[LIMIT_pids] + 1},
+        {RLIMIT_NPROC, process_rlimit(box)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].resource == RLIMIT_NPROC && box->engine->isolation == ISOLATION_PROCESS && !box->identity->has_uid)
-            continue; /* it would count the caller's own processes */
+        if (rows[i].value < 0)
+            continue;
         plan->rlimits[plan->rlimit_count].resource = (uint32_t)rows[i].resource;
         plan->rlimits[plan->rlimit_count].value = (uint64_t)rows[i].value;
         plan->rlimit_count++;

@@ -57,6 +57,7 @@ struct supervisor {
     struct measurement now;
     int64_t peak_pids, peak_memory, disk_bytes;
     bool disk_was_full;
+    bool had_listener;
 };
 
 static void stop_box(struct supervisor *self, enum cause cause)
@@ -201,42 +202,57 @@ static void process_reap(struct supervisor *self)
     self->box->reaped_system_us = (int64_t)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec;
 }
 
-/* Sums up and compares with the limits. */
+static int64_t larger(int64_t one, int64_t other)
+{
+    return one > other ? one : other;
+}
+
+static void measure(struct supervisor *self)
+{
+    struct measurement *now = &self->now;
+    int64_t user_us = now->cpu_user_us, system_us = now->cpu_system_us;
+    self->box->engine->measure(self->box, now);
+    /* Never less than before: what was killed together with init is in nobody's account any more. */
+    now->cpu_user_us = larger(now->cpu_user_us, user_us);
+    now->cpu_system_us = larger(now->cpu_system_us, system_us);
+    self->peak_pids = larger(self->peak_pids, larger(now->pids, now->peak_pids));
+    self->peak_memory = larger(self->peak_memory, larger(now->memory_bytes, now->peak_memory_bytes));
+    self->disk_bytes = larger(self->disk_bytes, now->disk_bytes);
+    self->disk_was_full |= now->disk_is_full;
+}
+
+/* Limits that hold whether or not the program has ended meanwhile. */
+static void judge_usage(struct supervisor *self)
+{
+    const int64_t *limit = self->box->limits->value;
+    const struct measurement *now = &self->now;
+    if (now->oom_kills > 0)
+        stop_box(self, CAUSE_memory);
+    if (now->pids_refused > PIDS_STORM)
+        stop_box(self, CAUSE_pids);
+    if (self->box->engine->isolation != ISOLATION_PROCESS)
+        return;
+    /* No kernel limit stands behind these. */
+    if (now->memory_bytes > limit[LIMIT_memory])
+        stop_box(self, CAUSE_memory);
+    if (now->pids > limit[LIMIT_pids])
+        stop_box(self, CAUSE_pids);
+    if (now->disk_bytes > limit[LIMIT_disk] || now->disk_is_full)
+        stop_box(self, CAUSE_disk);
+}
+
 static void look_at_limits(struct supervisor *self)
 {
     const int64_t *limit = self->box->limits->value;
     int64_t elapsed_us = clock_monotonic_us() - self->started_us;
     if (elapsed_us >= limit[LIMIT_wall] * 1000)
         stop_box(self, CAUSE_wall_time);
-    self->box->engine->measure(self->box, &self->now);
-    struct measurement *now = &self->now;
-    if (now->pids > self->peak_pids)
-        self->peak_pids = now->pids;
-    if (now->peak_pids > self->peak_pids)
-        self->peak_pids = now->peak_pids;
-    if (now->memory_bytes > self->peak_memory)
-        self->peak_memory = now->memory_bytes;
-    if (now->peak_memory_bytes > self->peak_memory)
-        self->peak_memory = now->peak_memory_bytes;
-    if (now->disk_bytes > self->disk_bytes)
-        self->disk_bytes = now->disk_bytes;
-    self->disk_was_full |= now->disk_is_full;
-    if (now->cpu_user_us + now->cpu_system_us >= limit[LIMIT_cpu] * 1000)
+    measure(self);
+    if (self->now.cpu_user_us + self->now.cpu_system_us >= limit[LIMIT_cpu] * 1000)
         stop_box(self, CAUSE_cpu_time);
-    if (now->oom_kills > 0)
-        stop_box(self, CAUSE_memory);
-    if (now->pids_refused > PIDS_STORM)
-        stop_box(self, CAUSE_pids);
-    if (self->box->engine->isolation == ISOLATION_PROCESS) { /* no kernel limit stands behind these */
-        if (now->memory_bytes > limit[LIMIT_memory])
-            stop_box(self, CAUSE_memory);
-        if (now->pids > limit[LIMIT_pids])
-            stop_box(self, CAUSE_pids);
-        if (now->disk_bytes > limit[LIMIT_disk] || now->disk_is_full)
-            stop_box(self, CAUSE_disk);
-    }
+    judge_usage(self);
     if (self->io->progress)
-        self->io->progress(self->io->data, elapsed_us, now);
+        self->io->progress(self->io->data, elapsed_us, &self->now);
 }
 
 /* Until the next thing that only time brings: the wall limit, the earliest moment at which the CPU limit can be
@@ -386,14 +402,15 @@ static void decide_from_status(struct supervisor *self, struct result *result)
         result->cause = CAUSE_exit;
         failed = result->exit_code != 0;
     }
-    if (result->signal == SIGSYS)
+    /* With a listener our filter never sends SIGSYS: then it is the program's own. */
+    if (result->signal == SIGSYS && !self->had_listener)
         result->cause = CAUSE_denied_syscall;
-    else if (result->signal == SIGXCPU || (result->signal == SIGKILL && self->now.cpu_user_us +
-                                           self->now.cpu_system_us >= limit[LIMIT_cpu] * 1000))
+    else if ((result->signal == SIGXCPU || result->signal == SIGKILL) &&
+             self->now.cpu_user_us + self->now.cpu_system_us >= limit[LIMIT_cpu] * 1000)
         result->cause = CAUSE_cpu_time;
-    else if (result->signal == SIGXFSZ)
+    else if (result->signal == SIGXFSZ && self->disk_bytes >= limit[LIMIT_disk])
         result->cause = CAUSE_disk;
-    else if (failed && self->now.pids_refused > 0)
+    else if (failed && (self->now.pids_refused > 0 || self->peak_pids > limit[LIMIT_pids]))
         result->cause = CAUSE_pids;
     else if (failed && self->disk_was_full)
         result->cause = CAUSE_disk;
@@ -466,7 +483,8 @@ static int explain_exec_failure(const struct box *box, int code, bool chdir_fail
 
 int supervise_run(struct box *box, const struct supervise_io *io, struct result *result, struct error *err)
 {
-    struct supervisor self = {.box = box, .io = io, .result = result, .oom_fd = -1};
+    struct supervisor self = {
+        .box = box, .io = io, .result = result, .oom_fd = -1, .had_listener = box->listener_fd >= 0};
     self.streams[STREAM_STDOUT] = (struct stream_state){.guest_fd = &box->stdout_fd, .kept = &result->output};
     self.streams[STREAM_STDERR] = (struct stream_state){.guest_fd = &box->stderr_fd, .kept = &result->errors};
     if (box->group.version != CGROUP_NONE)
@@ -491,7 +509,8 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
         box->engine->stop(box);
         process_reap(&self);
     }
-    look_at_limits(&self);
+    measure(&self);
+    judge_usage(&self);
 
     struct timespec at_once = {0};
     if (!sigismember(&former, SIGPIPE))
