@@ -104,7 +104,8 @@ static void put_on_layers(void)
     };
     struct layers_state state = {0};
     struct layers_fault fault = {0};
-    if (layers_put_on(&wanted, &state, &fault) < 0)
+    if ((hardening_verified(close_descriptors) && verify_descriptors(&fault) < 0) ||
+        layers_put_on(&wanted, &state, &fault) < 0)
         die(fault.layer, fault.code, fault.text);
     if (plan->flags & PLAN_DETACHING)
         wait_for_detached_root();
@@ -133,6 +134,9 @@ static void run_program(char **argv, char **envp)
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (!hardening_removed(new_session))
         setsid();
+    struct layers_fault fault = {0};
+    if (plan->flags & PLAN_CONTAINER && plan->flags & PLAN_SIGNAL_SCOPE && layers_put_on_inner_scope(&fault) < 0)
+        die(fault.layer, fault.code, fault.text);
     struct init_message message = {.kind = INIT_EXEC_FAILED};
     if (chdir(strings[0]) < 0) {
         message.kind = INIT_CHDIR_FAILED;

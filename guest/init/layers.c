@@ -71,9 +71,6 @@ static int put_on_landlock(const struct layers_wanted *wanted, struct layers_sta
     return 0;
 }
 
-/* In a container the whole of init shares one domain with the program, and that is fine: pid 1 cannot be
- * signalled from its own namespace. Without namespaces init is outside the domain, because its child alone is in
- * it. */
 static int put_on_seccomp(const struct init_plan *plan, struct layers_fault *fault)
 {
     int listener = -1;
@@ -93,11 +90,27 @@ static int put_on_seccomp(const struct init_plan *plan, struct layers_fault *fau
     return 0;
 }
 
+int layers_put_on_inner_scope(struct layers_fault *fault)
+{
+    int abi = landlock_abi();
+    if (abi < 6 || hardening_removed(landlock_scope))
+        return 0;
+    int ruleset = landlock_ruleset_new(abi, false, LANDLOCK_SCOPE_SIGNALS);
+    int status = ruleset < 0 ? ruleset : landlock_ruleset_enforce(ruleset);
+    if (ruleset >= 0)
+        close(ruleset);
+    return status < 0 ? layers_fail(fault, "landlock_scope", status, "cannot keep signals from init") : 0;
+}
+
 int layers_put_on(const struct layers_wanted *wanted, struct layers_state *state, struct layers_fault *fault)
 {
     const struct init_plan *plan = wanted->plan;
     if (!hardening_removed(no_new_privs) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return layers_fail(fault, "no_new_privs", -errno, "cannot set no_new_privs");
+    /* Given up already by whoever executed us, unless that was root, whom exec gives them back. */
+    int dropped = hardening_removed(capabilities) ? 0 : capabilities_drop_all();
+    if (dropped < 0)
+        return layers_fail(fault, "capabilities", dropped, "cannot give up capabilities");
     if (!hardening_removed(rlimits) && put_on_rlimits(plan, fault) < 0)
         return -1;
     bool landlock = plan->flags & PLAN_LANDLOCK && !(hardening_removed(landlock) && hardening_removed(landlock_scope));

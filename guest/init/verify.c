@@ -94,6 +94,16 @@ static int verify_root(struct layers_fault *fault)
     return 0;
 }
 
+/* The view of the host's programs leaves these out; that they are not there proves which tree this is. */
+static int verify_host_view(struct layers_fault *fault)
+{
+    static const char *const left_out[] = {"/var", "/root", "/boot", "/srv", "/etc/shadow", "/etc/ssh"};
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+        if (access(left_out[i], F_OK) == 0)
+            return layers_fail(fault, "private_root", 0, "something of the host is seen that no box may see");
+    return 0;
+}
+
 static int verify_proc(struct layers_fault *fault)
 {
     if (access("/proc/sys/kernel", F_OK) == 0 || access("/proc/sysrq-trigger", W_OK) == 0)
@@ -106,8 +116,34 @@ static int verify_proc(struct layers_fault *fault)
     return readable ? layers_fail(fault, "proc_mask", 0, "/proc/cmdline can be read") : 0;
 }
 
+/* /dev and /sys are directories of our own root; a mount of the host's would have another device number. */
+static int verify_places(struct layers_fault *fault)
+{
+    struct stat root, dev, sys;
+    if (stat("/", &root) < 0 || stat("/dev", &dev) < 0 || stat("/sys", &sys) < 0)
+        return layers_fail(fault, "root", -errno, "a place of the root is missing");
+    if (hardening_verified(minimal_dev) && dev.st_dev != root.st_dev)
+        return layers_fail(fault, "minimal_dev", 0, "/dev is not the box's own");
+    if (hardening_verified(sys_mask) && sys.st_dev != root.st_dev)
+        return layers_fail(fault, "sys_mask", 0, "/sys is not the box's own");
+    return 0;
+}
+
+static int verify_init(struct layers_fault *fault)
+{
+    extern char **environ;
+    if (hardening_verified(init_dumpable) && prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
+        return layers_fail(fault, "init_dumpable", 0, "init could be looked into");
+    if (hardening_verified(clean_environment) && environ && *environ)
+        return layers_fail(fault, "clean_environment", 0, "init has an environment");
+    return 0;
+}
+
 static int verify_namespaces(struct layers_fault *fault)
 {
+    char name[65] = "";
+    if (hardening_verified(uts_namespace) && (gethostname(name, sizeof name) < 0 || strcmp(name, "cloche") != 0))
+        return layers_fail(fault, "uts_namespace", 0, "the host name is not the box's own");
     if (hardening_verified(pid_namespace) && getpid() != 1)
         return layers_fail(fault, "pid_namespace", 0, "init is not the first process of its namespace");
     char line[512] = "";
@@ -131,14 +167,17 @@ static int verify_limits(const struct init_plan *plan, struct layers_fault *faul
     return 0;
 }
 
-/* Only what was declared may be open: 0, 1, 2 and the control socket. */
-static int verify_descriptors(struct layers_fault *fault)
+/* 0, 1, 2 and the control socket. */
+int verify_descriptors(struct layers_fault *fault)
 {
     enum { LOOKED_AT = 256 };
     struct pollfd descriptors[LOOKED_AT];
+    struct rlimit limit = {.rlim_cur = LOOKED_AT};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    nfds_t at_once = limit.rlim_cur < LOOKED_AT ? (nfds_t)limit.rlim_cur : LOOKED_AT;
     for (int fd = 0; fd < LOOKED_AT; fd++)
         descriptors[fd] = (struct pollfd){.fd = fd};
-    if (poll(descriptors, LOOKED_AT, 0) < 0) /* one call tells of all which are open */
+    if (poll(descriptors, at_once, 0) < 0) /* one call tells of all which are open */
         return layers_fail(fault, "close_descriptors", -errno, "cannot look at the descriptors");
     for (int fd = 3; fd < LOOKED_AT; fd++) {
         if (fd == INIT_CONTROL_FD || descriptors[fd].revents & POLLNVAL)
@@ -158,7 +197,7 @@ int verify_layers(const struct init_plan *plan, const struct layers_state *state
         return -1;
     if (hardening_verified(rlimits) && verify_limits(plan, fault) < 0)
         return -1;
-    if (hardening_verified(close_descriptors) && verify_descriptors(fault) < 0)
+    if (verify_init(fault) < 0)
         return -1;
     if (plan->flags & PLAN_LANDLOCK && hardening_verified(landlock) && verify_landlock(plan, fault) < 0)
         return -1;
@@ -166,9 +205,13 @@ int verify_layers(const struct init_plan *plan, const struct layers_state *state
         return -1;
     if (!(plan->flags & PLAN_MOUNTED_ROOT))
         return 0;
-    if (hardening_verified(root_read_only) && hardening_verified(private_root) && verify_root(fault) < 0)
+    if (hardening_verified(root_read_only) && verify_root(fault) < 0)
+        return -1;
+    if (plan->flags & PLAN_HOST_VIEW && hardening_verified(private_root) && verify_host_view(fault) < 0)
         return -1;
     if (hardening_verified(proc_mask) && verify_proc(fault) < 0)
+        return -1;
+    if (verify_places(fault) < 0)
         return -1;
     return verify_namespaces(fault);
 }

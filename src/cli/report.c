@@ -71,6 +71,8 @@ void report_remarks(const struct result *result)
     for (size_t i = 0; i < result->layer_count; i++)
         if (!result->layers[i].active && strcmp(result->layers[i].name, "cgroup") == 0)
             fprintf(stderr, "cloche: ran without %s: %s\n", result->layers[i].name, result->layers[i].detail);
+    if (result->left_behind)
+        fprintf(stderr, "cloche: something of the box could not be removed; `cloche reap` will do it\n");
     remark_on_files(result);
 }
 

@@ -81,7 +81,7 @@ struct engine {
     /* A message that waits on listener_fd. Returns true when the box must end; *ret_call names the call. */
     bool (*answer)(struct box *box, const char **ret_call);
     void (*stop)(struct box *box);
-    void (*destroy)(struct box *box);
+    int (*destroy)(struct box *box); /* a negative errno when something would not go; may be called again */
     int64_t measure_period_ms; /* how often limits are looked at when nothing else happens */
 };
 

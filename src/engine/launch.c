@@ -238,6 +238,23 @@ static int report_failure(const struct init_message *message, struct error *err)
     return code;
 }
 
+/* What is seen of an init that has failed meanwhile is beside the point: its own words come first. */
+static int prefer_own_report(struct box *box, struct error *err)
+{
+    struct pollfd polled = {.fd = box->control_fd, .events = POLLIN};
+    struct init_message message;
+    scope_fd fd = -1;
+    while (poll(&polled, 1, 200) > 0 &&
+           process_receive(box->control_fd, &message, sizeof message, &fd) == (int)sizeof message) {
+        message.subject[sizeof message.subject - 1] = message.text[sizeof message.text - 1] = '\0';
+        if (message.kind == INIT_FAILED)
+            return report_failure(&message, err);
+        if (message.kind == INIT_VERIFIED)
+            break;
+    }
+    return err ? err->code : -EIO;
+}
+
 int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err), void *data,
                           struct error *err)
 {
@@ -266,7 +283,7 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
         case INIT_LISTENER:
             box->listener_fd = take_fd(&fd);
             if (!inspected && inspect(data, err) < 0)
-                return err ? err->code : -EIO;
+                return prefer_own_report(box, err);
             inspected = true;
             break;
         case INIT_VERIFIED:

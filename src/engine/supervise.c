@@ -22,7 +22,7 @@ enum {
     CHUNK = 65536,
     FLOOD_FACTOR = 16,          /* how much more than is kept may be written before the run is ended */
     FLOOD_LEAST = 1 << 20,
-    PIDS_STORM = 1000,          /* refused forks after which it is a fork bomb and no program at its limit */
+    PIDS_STORM_LEAST = 20,      /* refused forks (twice the limit, but so many at least) that make a fork bomb */
     DRAIN_US = 5000000,         /* after a stop: how long the end may take */
     ATOMIC_PIPE_WRITE = 4096,   /* poll promises that much room in a pipe */
 };
@@ -52,6 +52,7 @@ struct supervisor {
     int wait_status;
     int exec_error;
     bool chdir_failed;
+    int forward_error, read_error; /* positive errno: output could not be handed on, or not be read */
     int oom_fd;
     short oom_events;
     struct measurement now;
@@ -103,8 +104,13 @@ static void stream_read(struct supervisor *self, enum supervise_stream which)
     ssize_t length = read(*stream->guest_fd, chunk, sizeof chunk);
     if (length > 0)
         stream_take(self, which, chunk, (size_t)length);
-    else if (length == 0 || (errno != EAGAIN && errno != EINTR))
+    else if (length == 0)
         scope_close_fd(stream->guest_fd);
+    else if (errno != EAGAIN && errno != EINTR) { /* not the end: what follows is lost */
+        self->read_error = errno;
+        scope_close_fd(stream->guest_fd);
+        stop_box(self, CAUSE_host_failure);
+    }
 }
 
 static void stream_forward(struct supervisor *self, enum supervise_stream which)
@@ -114,9 +120,10 @@ static void stream_forward(struct supervisor *self, enum supervise_stream which)
     size_t step = left < ATOMIC_PIPE_WRITE ? left : ATOMIC_PIPE_WRITE;
     ssize_t written = write(self->io->forward_fd[which], stream->pending.data + stream->pending_sent, step);
     if (written < 0 && errno != EAGAIN && errno != EINTR) {
-        stream->forward_broken = true; /* the reader went away: there is nobody to run for */
+        stream->forward_broken = true; /* the reader went away, or the disk is full: there is nobody to run for */
         stream->pending.length = stream->pending_sent = 0;
-        stop_box(self, CAUSE_cancelled);
+        self->forward_error = errno;
+        stop_box(self, errno == EPIPE ? CAUSE_cancelled : CAUSE_host_failure);
         return;
     }
     if (written > 0)
@@ -228,7 +235,7 @@ static void judge_usage(struct supervisor *self)
     const struct measurement *now = &self->now;
     if (now->oom_kills > 0)
         stop_box(self, CAUSE_memory);
-    if (now->pids_refused > PIDS_STORM)
+    if (now->pids_refused > larger(2 * limit[LIMIT_pids], PIDS_STORM_LEAST))
         stop_box(self, CAUSE_pids);
     if (self->box->engine->isolation != ISOLATION_PROCESS)
         return;
@@ -416,9 +423,23 @@ static void decide_from_status(struct supervisor *self, struct result *result)
         result->cause = CAUSE_disk;
 }
 
+/* Output that did not arrive is never a success, however the program itself ended. */
+static void decide_lost_output(struct supervisor *self, struct result *result)
+{
+    bool reader_gone = self->forward_error == EPIPE && !self->read_error;
+    result->cause = reader_gone ? CAUSE_cancelled : CAUSE_host_failure;
+    result->signal = reader_gone ? SIGPIPE : 0;
+    snprintf(result->detail, sizeof result->detail, "the program's output could not be %s: %s",
+             self->read_error ? "read" : "written", strerror(self->read_error ? self->read_error : self->forward_error));
+}
+
 static void decide_cause(struct supervisor *self)
 {
     struct result *result = self->result;
+    if (self->forward_error || self->read_error) {
+        decide_lost_output(self, result);
+        return;
+    }
     if (self->now.oom_kills > 0 && !self->has_cause) {
         self->has_cause = true;
         self->cause = CAUSE_memory;

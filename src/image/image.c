@@ -1,4 +1,5 @@
 #include "image/image.h"
+#include "image/host_view.h"
 #include "image/in_root.h"
 #include "image/metadata.h"
 #include "image/store.h"
@@ -7,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -102,6 +104,18 @@ void image_free(struct image *image)
     free(image);
 }
 
+/* A box shows a part of the host: both the name and the file that its links lead to must be in that part. */
+static bool image_is_shown_of_host(const char *path, int fd)
+{
+    char link[64], target[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, target, sizeof target - 1);
+    if (length < 0)
+        return false;
+    target[length] = '\0';
+    return host_view_shows(path) && host_view_shows(target);
+}
+
 bool image_has_program(const struct image *image, const char *path)
 {
     if (*path != '/')
@@ -113,5 +127,7 @@ bool image_has_program(const struct image *image, const char *path)
     scope_fd fd = image->is_host ? in_root_open_across_mounts(root_fd, path, O_PATH)
                                  : in_root_open(root_fd, path, O_PATH);
     struct stat status;
-    return fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (status.st_mode & 0111);
+    if (fd < 0 || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) || !(status.st_mode & 0111))
+        return false;
+    return !image->is_host || image_is_shown_of_host(path, fd);
 }

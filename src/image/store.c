@@ -66,10 +66,12 @@ void store_close(struct store *store)
     store->path = NULL;
 }
 
-static void store_lock(const struct store *store)
+static int store_lock(const struct store *store)
 {
-    while (flock(store->fd, LOCK_EX) < 0 && errno == EINTR)
-        continue;
+    while (flock(store->fd, LOCK_EX) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return 0;
 }
 
 static void store_unlock(const struct store *store)
@@ -102,7 +104,8 @@ void store_sweep(const struct store *store)
     while (dir && (entry = readdir(dir))) {
         if (strncmp(entry->d_name, incoming_prefix, strlen(incoming_prefix)) != 0)
             continue;
-        store_lock(store);
+        if (store_lock(store) < 0)
+            return;
         scope_fd fd = store_lock_directory(store, entry->d_name);
         store_unlock(store);
         if (fd >= 0)
@@ -141,6 +144,28 @@ static int incoming_name_taken(const char *name, struct error *err)
         name, name);
 }
 
+/* Makes the directory and locks it, before anybody can look at it unlocked. */
+static int incoming_make(struct incoming *incoming, struct error *err)
+{
+    int status = store_lock(&incoming->store);
+    if (status < 0)
+        return error_host(err, status, "cannot lock the image store %s", incoming->store.path);
+    status = mkdirat(incoming->store.fd, incoming->directory, 0755) < 0 ? -errno : 0;
+    if (status == 0) {
+        status = incoming->fd = store_lock_directory(&incoming->store, incoming->directory);
+        /* Whatever the umask is: boxes run as other users. */
+        if (status >= 0 && fchmod(incoming->fd, 0755) < 0)
+            status = -errno;
+        if (status < 0)
+            unlinkat(incoming->store.fd, incoming->directory, AT_REMOVEDIR);
+    }
+    store_unlock(&incoming->store);
+    if (status < 0)
+        return error_host(err, status, "cannot make and lock %s/%s", incoming->store.path,
+                          incoming->directory);
+    return 0;
+}
+
 int incoming_begin(struct incoming *incoming, const char *store_path, const char *name, struct error *err)
 {
     *incoming = (struct incoming){.store = {.fd = -1}, .fd = -1, .name = name};
@@ -154,18 +179,7 @@ int incoming_begin(struct incoming *incoming, const char *store_path, const char
         return incoming_name_taken(name, err);
     store_sweep(&incoming->store);
     status = store_fresh_name(incoming->directory, err);
-    if (status < 0)
-        return status;
-    store_lock(&incoming->store);
-    if (mkdirat(incoming->store.fd, incoming->directory, 0755) < 0)
-        status = error_host(err, -errno, "cannot make %s/%s", incoming->store.path, incoming->directory);
-    if (status == 0)
-        incoming->fd = store_lock_directory(&incoming->store, incoming->directory);
-    store_unlock(&incoming->store);
-    if (status == 0 && incoming->fd < 0)
-        status =
-            error_host(err, incoming->fd, "cannot lock %s/%s", incoming->store.path, incoming->directory);
-    return status;
+    return status < 0 ? status : incoming_make(incoming, err);
 }
 
 int incoming_commit(struct incoming *incoming, struct error *err)
@@ -205,8 +219,8 @@ int image_remove(const char *store_path, const char *name, struct error *err)
         return error_spec(err, "image", "there is no image \"%s\"", name);
     if (status < 0)
         return status;
-    store_lock(&store);
-    scope_fd fd = store_lock_directory(&store, name);
+    status = store_lock(&store);
+    scope_fd fd = status < 0 ? status : store_lock_directory(&store, name);
     status = fd;
     if (fd >= 0 && renameat(store.fd, name, store.fd, gone) < 0)
         status = -errno;
@@ -256,7 +270,7 @@ static int store_collect_summaries(const struct store *store, struct image_summa
     if (!dir)
         return error_host(err, -errno, "cannot read the image store %s", store->path);
     struct dirent *entry;
-    while ((entry = readdir(dir))) {
+    while (errno = 0, (entry = readdir(dir))) {
         struct image_summary summary;
         int status =
             text_is_plain_name(entry->d_name) ? store_summarize(store, entry->d_name, &summary, err) : 0;
@@ -273,7 +287,7 @@ static int store_collect_summaries(const struct store *store, struct image_summa
         *summaries = grown;
         grown[(*count)++] = summary;
     }
-    return 0;
+    return errno ? error_host(err, -errno, "cannot read the image store %s", store->path) : 0;
 }
 
 int image_list(const char *store_path, struct image_summary **ret, size_t *ret_count, struct error *err)

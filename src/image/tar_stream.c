@@ -14,6 +14,7 @@ enum { BLOCK_BYTES = 128 * 1024 };
 
 struct tar_stream {
     struct archive *archive;
+    struct archive_entry *entry; /* of our own, as libarchive does not check that it got its one */
     int64_t limit_bytes;
     tar_stream_source source;
     void *source_data;
@@ -73,8 +74,9 @@ static la_ssize_t tar_stream_read_source(struct archive *archive, void *data, co
 static int tar_stream_start(struct tar_stream *stream, int fd)
 {
     struct archive *archive = stream->archive = archive_read_new();
+    stream->entry = archive_entry_new();
     stream->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    if (!archive || !stream->locale)
+    if (!archive || !stream->entry || !stream->locale)
         return -ENOMEM;
     if (archive_read_support_format_tar(archive) != ARCHIVE_OK ||
         archive_read_support_filter_gzip(archive) != ARCHIVE_OK ||
@@ -123,6 +125,7 @@ void tar_stream_close(struct tar_stream *stream)
     if (!stream)
         return;
     archive_read_free(stream->archive);
+    archive_entry_free(stream->entry);
     if (stream->locale)
         freelocale(stream->locale);
     free(stream);
@@ -171,7 +174,7 @@ static void tar_entry_fill(struct tar_entry *into, struct archive_entry *from)
         into->target = archive_entry_symlink(from);
 }
 
-/* archive_read_next_header would skip the rest of the data by itself, but in one call that no limit can stop.
+/* archive_read_next_header2 would skip the rest of the data by itself, but in one call that no limit can stop.
  */
 static int tar_stream_skip_data(struct tar_stream *stream, struct error *err)
 {
@@ -190,10 +193,9 @@ int tar_stream_next(struct tar_stream *stream, struct tar_entry *ret, struct err
     if (status < 0)
         return status;
     locale_t before = uselocale(stream->locale);
-    struct archive_entry *entry;
-    int read = archive_read_next_header(stream->archive, &entry);
+    int read = archive_read_next_header2(stream->archive, stream->entry);
     if (read == ARCHIVE_OK || read == ARCHIVE_WARN)
-        tar_entry_fill(ret, entry);
+        tar_entry_fill(ret, stream->entry);
     uselocale(before);
     if (read == ARCHIVE_EOF)
         return 0;

@@ -398,7 +398,7 @@ int tree_empty_directory(struct tree *tree, const char *name, struct error *err)
         found = false;
         rewinddir(dir);
         struct dirent *entry;
-        while ((entry = readdir(dir))) {
+        while (errno = 0, (entry = readdir(dir))) {
             if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
                 continue;
             found = true;
@@ -406,6 +406,8 @@ int tree_empty_directory(struct tree *tree, const char *name, struct error *err)
             if (status < 0)
                 return tree_fail(err, status, "empty directory", name);
         }
+        if (errno)
+            return tree_fail(err, -errno, "read directory", name);
     } while (found);
     return 0;
 }

@@ -161,7 +161,7 @@ static int take_entry(struct collection *self, int dir_fd, const char *parent, c
         return result_add_omission(self->result, name, "its path is too long");
     struct stat what;
     if (fstatat(dir_fd, name, &what, AT_SYMLINK_NOFOLLOW) < 0)
-        return 0;
+        return result_add_omission(self->result, path, "cannot be looked at");
     if (!S_ISDIR(what.st_mode))
         return take_file(self, dir_fd, name, path);
     if (depth == DEPTH_MAX)
@@ -180,7 +180,7 @@ static int take_directory(struct collection *self, int dir_fd, const char *path,
         return result_add_omission(self->result, path, "not readable");
     struct dirent *entry;
     int status = 0;
-    while (status >= 0 && !self->stopped && (entry = readdir(dir))) {
+    while (status >= 0 && !self->stopped && (errno = 0, entry = readdir(dir))) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         if (self->visits_left-- <= 0) {
@@ -188,7 +188,10 @@ static int take_directory(struct collection *self, int dir_fd, const char *path,
             return result_add_omission(self->result, path, "too many entries; the rest was not looked at");
         }
         status = take_entry(self, dir_fd, path, entry->d_name, depth);
+        errno = 0;
     }
+    if (status >= 0 && !self->stopped && errno)
+        return result_add_omission(self->result, *path ? path : ".", "cannot be listed to its end");
     return status;
 }
 

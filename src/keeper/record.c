@@ -118,8 +118,12 @@ static int lock_record(int state_fd, int number, bool may_create, bool *ret_is_l
         }
         if (fd < 0)
             return -errno;
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-            return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+            int code = errno == EWOULDBLOCK ? -EAGAIN : -errno;
+            if (!existed && code != -EAGAIN)
+                unlinkat(state_fd, name, 0);
+            return code;
+        }
         /* Between open and lock its owner may have removed it: then we hold a file without a name. */
         struct stat held, named;
         if (fstat(fd, &held) < 0 || fstatat(state_fd, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
@@ -190,19 +194,28 @@ int record_make_directory(struct record *record, struct error *err)
     return status < 0 ? error_host(err, status, "cannot make the private directory %s/%s", root, name) : 0;
 }
 
-void record_give_back(struct record *record)
+int record_give_back(struct record *record)
 {
-    if (record->identity.directory[0]) {
-        scope_close_fd(&record->identity.directory_fd);
-        file_remove_tree(AT_FDCWD, record->identity.directory);
+    enum { ATTEMPTS = 2 }; /* a passing lack of memory or descriptors must not leave anything */
+    int status = 0;
+    scope_close_fd(&record->identity.directory_fd);
+    for (int i = 0; i < ATTEMPTS && record->identity.directory[0]; i++) {
+        status = file_remove_tree(AT_FDCWD, record->identity.directory);
+        if (status == 0)
+            record->identity.directory[0] = '\0';
     }
-    if (record->lock_fd >= 0) {
+    for (int i = 0; i < ATTEMPTS && status == 0 && record->lock_fd >= 0; i++) {
         char name[32];
         snprintf(name, sizeof name, "box-%d", record->number);
-        unlinkat(record->state_fd, name, 0); /* before the lock goes: nobody may lock a file that is going away */
+        /* Before the lock goes: nobody may lock a file that is going away. */
+        if (unlinkat(record->state_fd, name, 0) == 0 || errno == ENOENT)
+            break;
+        if (i + 1 == ATTEMPTS)
+            status = -errno;
     }
     scope_close_fd(&record->lock_fd);
     scope_close_fd(&record->state_fd);
+    return status;
 }
 
 /* Boxes whose record is gone but whose group or directory is not: a kill between two steps of giving back. */

@@ -29,8 +29,9 @@ int record_take(struct record *ret, const struct cgroup_layout *cgroups, struct 
 /* Makes the private directory of the box (the process engine needs one). */
 int record_make_directory(struct record *record, struct error *err);
 
-/* Removes the directory and the record. Accepts a half-made one. */
-void record_give_back(struct record *record);
+/* Removes the directory and the record. Accepts a half-made one, and one that is given back already. A negative errno
+ * when something would not go; the record then stays too, so that a reaper finds it. */
+int record_give_back(struct record *record);
 
 struct reap_report {
     int boxes;

@@ -41,7 +41,8 @@ struct step {
 
 static const struct supervise_io silent_io = {.forward_fd = {-1, -1}, .cancel_fd = -1};
 
-static void box_close(struct box *box)
+/* Gives everything back; harmless when done already. */
+static int box_close(struct box *box)
 {
     if (box->pid > 0 && !box->is_reaped) {
         box->engine->stop(box);
@@ -50,12 +51,22 @@ static void box_close(struct box *box)
             ;
         box->is_reaped = true;
     }
-    if (box->engine)
-        box->engine->destroy(box);
+    int status = box->engine ? box->engine->destroy(box) : 0;
     int *fds[] = {&box->pidfd,     &box->control_fd,  &box->stdin_fd,  &box->stdout_fd,
                   &box->stderr_fd, &box->listener_fd, &box->scratch_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         scope_close_fd(fds[i]);
+    return status;
+}
+
+static void box_close_at_scope_end(struct box *box)
+{
+    box_close(box);
+}
+
+static void record_give_back_at_scope_end(struct record *record)
+{
+    record_give_back(record);
 }
 
 static int collect_step(const struct run *run, const struct step *step, struct box *box, struct result *result,
@@ -90,12 +101,12 @@ static int prepare_program(const struct run *run, const struct step *step, struc
 /* One box: made, run, collected, gone. */
 static int run_step(const struct run *run, const struct step *step, struct result *result, struct error *err)
 {
-    struct record record __attribute__((cleanup(record_give_back))) = RECORD_UNSET;
+    struct record record __attribute__((cleanup(record_give_back_at_scope_end))) = RECORD_UNSET;
     struct program program __attribute__((cleanup(program_free))) = {0};
     int status = record_take(&record, &run->cgroups, err);
     if (status < 0)
         return status;
-    struct box box __attribute__((cleanup(box_close)));
+    struct box box __attribute__((cleanup(box_close_at_scope_end)));
     box_init(&box);
     box.engine = run->spec->isolation == ISOLATION_CONTAINER ? &engine_container : &engine_process;
     box.spec = run->spec;
@@ -115,6 +126,8 @@ static int run_step(const struct run *run, const struct step *step, struct resul
         status = supervise_run(&box, step->io, result, err);
     if (status == 0)
         status = collect_step(run, step, &box, result, err);
+    if (box_close(&box) < 0 || record_give_back(&record) < 0)
+        result->left_behind = true;
     return status;
 }
 
@@ -188,6 +201,7 @@ static int run_code(struct run *run, struct result *result, struct error *err)
     struct step step = {.limits = &run->spec->limits,
                         .row = &run->language->run,
                         .code = {run->spec->code.data ? run->spec->code.data : "", run->spec->code.length},
+                        .code_executable = run->language->run.find.count == 0, /* a row that runs the code itself */
                         .io = run->io};
     if (run->language->has_compile) {
         result->compile = result_new();
@@ -207,7 +221,6 @@ static int run_code(struct run *run, struct result *result, struct error *err)
         if (result->compile->cause != CAUSE_exit || result->compile->exit_code != 0)
             return 1;
         step.code = (struct slice){artifact.data ? artifact.data : "", artifact.length};
-        step.code_executable = run->language->run.find.count == 0;
         run->paths.code_name = run->language->artifact;
     }
     return run_step(run, &step, result, err);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,20 +87,50 @@ static char *read_text(const json_t *object, const char *key)
     return text ? strdup(text) : NULL;
 }
 
+static int refuse_unknown_keys(const json_t *object, const char *const *known, const char *source, struct error *err)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        bool is_known = false, is_text = false;
+        for (size_t i = 0; known[i]; i++)
+            is_known |= strcmp(known[i], key) == 0;
+        static const char *const texts[] = {"name", "file", "missing", "artifact"};
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+            is_text |= strcmp(texts[i], key) == 0;
+        if (!is_known)
+            return error_spec(err, "languages", "%s: '%.64s' is not a field of a language", source, key);
+        if (is_text && !json_is_string(value))
+            return error_spec(err, "languages", "%s: '%s' must be a string", source, key);
+        if ((strcmp(key, "environment") == 0 || strcmp(key, "compile") == 0) && !json_is_object(value))
+            return error_spec(err, "languages", "%s: '%s' must be an object", source, key);
+    }
+    return 0;
+}
+
 static int read_row(const json_t *object, struct language *row, const char *source, struct error *err)
 {
+    static const char *const row_keys[] = {"name", "extensions", "find",        "file",    "run",
+                                           "probe", "compile",    "environment", "missing", NULL};
+    static const char *const compile_keys[] = {"find", "run", "environment", "artifact", NULL};
+    int status = refuse_unknown_keys(object, row_keys, source, err);
+    if (status < 0)
+        return status;
     row->name = read_text(object, "name");
     row->file = read_text(object, "file");
     row->missing = read_text(object, "missing");
     if (!row->name || !row->file || strchr(row->file, '/') || !text_is_plain_name(row->file))
         return error_spec(err, "languages", "%s: a row needs a 'name' and a plain 'file' name", source);
-    int status = read_list(object, "extensions", &row->extensions, source, err);
+    status = read_list(object, "extensions", &row->extensions, source, err);
     if (status == 0)
         status = read_list(object, "probe", &row->probe, source, err);
     if (status == 0)
         status = read_step(object, &row->run, source, err);
     const json_t *compile = json_object_get(object, "compile");
     if (status < 0 || !compile)
+        return status;
+    status = refuse_unknown_keys(compile, compile_keys, source, err);
+    if (status < 0)
         return status;
     row->has_compile = true;
     row->artifact = read_text(compile, "artifact");

@@ -46,8 +46,10 @@ static int policy_set_limit(struct policy *policy, const char *key, const char *
         return status;
     if (dot)
         policy->ceilings.value[field] = number;
-    else
+    else {
         policy->defaults.value[field] = number;
+        policy->default_set[field] = true;
+    }
     return 0;
 }
 
@@ -104,12 +106,17 @@ static int policy_read_lines(struct policy *policy, const char *path, char *text
     return 0;
 }
 
-static int policy_check_itself(const struct policy *policy, struct error *err)
+/* A built-in default follows a lowered ceiling down; one that the operator set must be below it. */
+static int policy_check_itself(struct policy *policy, struct error *err)
 {
-    for (int i = 0; i < LIMIT_FIELDS; i++)
-        if (policy->defaults.value[i] > policy->ceilings.value[i])
+    for (int i = 0; i < LIMIT_FIELDS; i++) {
+        if (policy->defaults.value[i] <= policy->ceilings.value[i])
+            continue;
+        if (policy->default_set[i])
             return error_spec(err, limit_rows[i].name, "%s: the default of %s is above its ceiling (%s.max)",
                               policy->source, limit_rows[i].name, limit_rows[i].name);
+        policy->defaults.value[i] = policy->ceilings.value[i];
+    }
     return 0;
 }
 

@@ -14,6 +14,8 @@
 #include "base/error.h"
 #include "spec/limits.h"
 
+#include <stdbool.h>
+
 enum isolation {
     ISOLATION_PROCESS, /* in order of strength */
     ISOLATION_CONTAINER,
@@ -25,6 +27,7 @@ int isolation_find(const char *name, struct error *err);
 
 struct policy {
     struct limits defaults;
+    bool default_set[LIMIT_FIELDS]; /* by the operator: must then be below the ceiling */
     struct limits ceilings;
     enum isolation isolation;
     enum isolation isolation_min;

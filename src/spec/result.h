@@ -82,6 +82,7 @@ struct result {
     enum isolation isolation;
     struct result_layer layers[RESULT_LAYERS_MAX];
     size_t layer_count;
+    bool left_behind;       /* something of the box could not be removed: `cloche reap` will */
     struct result *compile; /* the compile step's result; NULL when there was none */
 };
 

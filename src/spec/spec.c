@@ -193,7 +193,7 @@ static int set_limit(struct spec *spec, const char *field, const char *value, st
     struct limits *limits = compile ? &spec->compile_limits : &spec->limits;
     int status = limit_parse((enum limit_field)found, value, &limits->value[found], err);
     if (status < 0)
-        return status;
+        return compile ? error_context(err, "compile") : status;
     (compile ? spec->compile_limit_set : spec->limit_set)[found] = true;
     return 0;
 }

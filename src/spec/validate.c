@@ -22,10 +22,11 @@ static int fill_limits(struct spec *spec, const struct policy *policy, struct er
             spec->compile_limits.value[i] = value < policy->ceilings.value[i] ? value : policy->ceilings.value[i];
         }
         int status = policy_check_limit(policy, (enum limit_field)i, spec->limits.value[i], err);
-        if (status == 0)
-            status = policy_check_limit(policy, (enum limit_field)i, spec->compile_limits.value[i], err);
         if (status < 0)
             return status;
+        status = policy_check_limit(policy, (enum limit_field)i, spec->compile_limits.value[i], err);
+        if (status < 0)
+            return error_context(err, "compile");
     }
     return 0;
 }
@@ -44,7 +45,7 @@ static int check_isolation(struct spec *spec, const struct policy *policy, struc
 static bool is_forbidden_grant(const char *path)
 {
     static const char *const trees[] = {"/proc", "/sys", "/dev", "/data"};
-    if (strcmp(path, "/") == 0)
+    if (strcmp(path, "/") == 0 || strcmp(path, "/run") == 0 || strcmp(path, "/code") == 0)
         return true;
     for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) {
         size_t length = strlen(trees[i]);

@@ -8,6 +8,7 @@ import dataclasses
 import errno
 import functools
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -17,8 +18,6 @@ import box
 FACTS = ["--read", "/tmp/facts", "--", "/tmp/facts", "/tmp/canary"]
 REFUSALS = (box.LAYER_MISSING, box.HOST_FAILURE)
 HANG_SECONDS = 20
-# Where the removal itself fails, something must stay; a reap then finds it. After all else nothing may be left.
-REMOVALS = ("rmdir", "unlink", "unlinkat")
 
 
 @functools.lru_cache(maxsize=None)
@@ -138,7 +137,7 @@ def difference(right, seen):
     return f"{str(right)[:300]!r} became {str(seen)[:300]!r}"
 
 
-def says_something(done, shape):
+def says_something(done):
     """A refusal must carry a sentence: in the JSON, or on stderr."""
     if done.stderr.strip():
         return True
@@ -147,6 +146,15 @@ def says_something(done, shape):
     except ValueError:
         return False
     return bool(result.get("error", {}).get("message") or (result.get("cause") == "host_failure"))
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What came of one broken call: a complaint about the run itself, and what was left before any reap."""
+
+    hit: Call = None
+    complaint: str = None
+    left: str = None
 
 
 class Breaker:
@@ -165,62 +173,66 @@ class Breaker:
     def survey(self):
         """All calls of an untouched run."""
         done, report = self.run()
-        assert self.shape.essence(done, self.world) == self.shape.right, \
-            f"a traced run is not like others: {difference(self.shape.right, self.shape.essence(done, self.world))} {done}"
+        essence = self.shape.essence(done, self.world)
+        assert essence == self.shape.right, f"a traced run is not like others: {difference(self.shape.right, essence)} {done}"
         return report
 
     def fail_call(self, process, index, code):
-        """(hit, complaint): complaint is None when the outcome is sound, hit None when there is no such call."""
+        name = errno.errorcode[code]
         try:
             done, report = self.run("--process", str(process), "--call", str(index), "--error", str(code))
         except subprocess.TimeoutExpired:
-            hit = Report.read(self.world.outside("/tmp/report")).hit
             self.world.leftovers()
             self.world.reap()
-            return hit or index, f"{hit or index} failing with {errno.errorcode[code]}: hangs"
+            return Outcome(index, f"call {index} of process {process} failing with {name}: hangs")
         if report.hit is None or report.spared:
-            return report.hit, None
-        complaints = self.judge(done, report, process)
-        left = self.world.leftovers()
-        if left:
-            if report.hit.name not in REMOVALS:
-                complaints.append(f"leaves {left}")
+            return Outcome(report.hit)
+        complaints = self.judge(done, report.hit, report, code)
+        before = self.world.leftovers()
+        if before:
             self.world.reap()
-            left = self.world.leftovers()
-            if left:
-                complaints.append(f"and after a reap still {left}")
-        if not complaints:
-            return report.hit, None
-        return report.hit, f"{report.hit} failing with {errno.errorcode[code]}: {'; '.join(complaints)}"
+            after = self.world.leftovers()
+            if after:
+                complaints.append(f"leaves {after} even after a reap")
+                self.world.kill_all()
+        what = f"{report.hit} failing with {name}: "
+        return Outcome(report.hit, what + "; ".join(complaints) if complaints else None,
+                       f"{what}leaves {before}" if before else None)
 
-    def judge(self, done, report, process):
+    def judge(self, done, hit, report, code):
         if report.signal is not None:
             return [f"the launcher dies by signal {report.signal}"]
         essence = self.shape.essence(done, self.world)
         if essence == self.shape.right or self.is_told_omission(essence):
             return []
-        if done.returncode not in REFUSALS:
+        to_the_caller = hit.process == 0 and hit.name in ("write", "writev") and hit.arguments[0] in (1, 2)
+        if to_the_caller and done.returncode != 0:
+            return []  # nobody can be told, but it is no success
+        # A file of the caller's that cannot be read is a wrong spec, if the reason is told.
+        is_named = done.returncode == box.BAD_SPEC and os.strerror(code).encode() in done.stdout + done.stderr
+        if done.returncode not in REFUSALS and not is_named:
             if essence is None:
-                return [f"exit status {done.returncode} with stdout {done.stdout[:200]!r} stderr {done.stderr[:200]!r}"]
-            return [f"exit status {done.returncode}, not as an untouched run: {difference(self.shape.right, essence)}"]
-        silent_write = report.hit.name in ("write", "writev") and report.hit.arguments[0] in (1, 2)
-        if not says_something(done, self.shape) and not silent_write:
+                return [f"exit status {done.returncode}, stdout {done.stdout[:200]!r}, stderr {done.stderr[:200]!r}"]
+            return [f"exit status {done.returncode}, but not as an untouched run: {difference(self.shape.right, essence)}"]
+        if not says_something(done):
             return [f"refuses with {done.returncode} without a word"]
         return []
 
-
     def is_told_omission(self, essence):
         """The program's own success, with files that could not be collected, each named with a reason."""
-        if not self.shape.json_result or essence is None or not essence[1].get("not_collected"):
+        right = self.shape.right
+        if essence is None:
             return False
+        if not self.shape.json_result:
+            said = [line for line in essence[2].splitlines(True) if not line.startswith(b"cloche: not collected: ")]
+            return (essence[0], essence[1], b"".join(said), essence[3]) == right
         named = {omission["path"] for omission in essence[1]["not_collected"] if omission["reason"]}
-        right_files = {entry["path"]: entry for entry in self.shape.right[1]["files"]}
-        lost = [path for path, entry in right_files.items() if entry not in essence[1]["files"]]
-        if "" not in named and any(path not in named for path in lost):
+        lost = [entry["path"] for entry in right[1]["files"] if entry not in essence[1]["files"]]
+        if not named or ("" not in named and any(path not in named for path in lost)):
             return False
-        without = [{key: value for key, value in part.items() if key not in ("files", "not_collected")}
-                   for part in (essence[1], self.shape.right[1])]
-        return essence[0] == self.shape.right[0] and without[0] == without[1]
+        same = [{key: value for key, value in part.items() if key not in ("files", "not_collected")}
+                for part in (essence[1], right[1])]
+        return essence[0] == right[0] and same[0] == same[1]
 
 
 def thin_out(calls, longest=12):

@@ -303,6 +303,8 @@ static void modes_are_kept_but_for_the_dangerous_bits(void **state)
     struct place *place = *state;
     place_import_well(place, &archive);
     umask(before);
+    assert_int_equal(tree_stat(place, "..").st_mode, S_IFDIR | 0755); /* the image's directory in the store */
+    assert_int_equal(tree_stat(place, ".").st_mode, S_IFDIR | 0755);
     assert_int_equal(tree_stat(place, "setuid").st_mode, S_IFREG | 0755);
     assert_int_equal(tree_stat(place, "sticky_file").st_mode, S_IFREG | 0644);
     assert_int_equal(tree_stat(place, "closed").st_mode, S_IFREG | 0400);

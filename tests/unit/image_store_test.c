@@ -44,6 +44,15 @@ static void host_image_is_the_host(void **state)
     assert_true(image_has_program(image, "/bin/sh"));
     assert_false(image_has_program(image, "/etc/passwd"));
     assert_false(image_has_program(image, "/tmp"));
+    /* What a box does not show of the host is not there. */
+    char hidden[128], roundabout[160];
+    snprintf(hidden, sizeof hidden, "%s/program", place->directory);
+    snprintf(roundabout, sizeof roundabout, "/usr/..%s", hidden);
+    int fd = open(hidden, O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+    assert_int_equal(fchmod(fd, 0755), 0);
+    close(fd);
+    assert_false(image_has_program(image, hidden));
+    assert_false(image_has_program(image, roundabout));
     image_free(image);
 }
 

@@ -90,7 +90,8 @@ static int open_grant(const struct box *box, const struct grant *grant, struct r
     }
     if (box->identity->has_uid && !hardening_removed(box_uid)) {
         ret->userns_fd = identity_mapping_namespace(status.st_uid, status.st_gid, box->identity->uid);
-        if (ret->userns_fd < 0 && ret->writable)
+        bool unsupported = ret->userns_fd == -EPERM || ret->userns_fd == -ENOSYS || ret->userns_fd == -EINVAL;
+        if (ret->userns_fd < 0 && (ret->writable || !unsupported))
             return error_host(err, ret->userns_fd, "cannot map the owner of '%s'", grant->host_path);
     }
     return 0;
@@ -121,14 +122,14 @@ static int open_room(struct box *box, struct room *room, struct error *err)
 
 static int write_plan(struct box *box, struct launch *launch, struct error *err)
 {
-    scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_LISTENER | PLAN_OWN_UID | PLAN_DETACHING};
+    scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_LISTENER | PLAN_OWN_UID | PLAN_DETACHING | PLAN_MOUNTED_ROOT};
     bool landlock = landlock_abi() > 0;
     if (landlock)
         lists.flags |= PLAN_LANDLOCK;
     if (landlock_abi() >= 6)
         lists.flags |= PLAN_SIGNAL_SCOPE;
-    if (!hardening_removed(private_root))
-        lists.flags |= PLAN_MOUNTED_ROOT;
+    if (box->image->is_host && box->spec->grant_count == 0) /* a grant may lie below what the view leaves out */
+        lists.flags |= PLAN_HOST_VIEW;
     int status = string_list_add(&lists.read_paths, "/");
     for (size_t i = 0; status == 0 && room_writable_places[i]; i++)
         status = string_list_add(&lists.write_paths, room_writable_places[i]);
@@ -305,9 +306,9 @@ static void container_stop(struct box *box)
         cgroup_kill(&box->group);
 }
 
-static void container_destroy(struct box *box)
+static int container_destroy(struct box *box)
 {
-    cgroup_destroy(&box->group);
+    return cgroup_destroy(&box->group);
 }
 
 const struct engine engine_container = {

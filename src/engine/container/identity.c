@@ -48,14 +48,14 @@ int identity_leave_root(const struct box_identity *identity, struct error *err)
         setresgid(identity->uid, identity->uid, identity->uid) < 0 ||
         setresuid(identity->uid, identity->uid, identity->uid) < 0)
         return error_layer(err, "box_uid", -errno, "cannot take the box's own uid %u", identity->uid);
-    if (hardening_removed(user_namespace))
-        return 0;
-    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* a changed uid makes /proc/self root's; the maps are written there */
     /* The effective capabilities were cleared by the change of uid, and it is those that the making of a user
      * namespace is checked against. */
     int status = capabilities_raise();
     if (status < 0)
         return error_layer(err, "namespaces", status, "cannot keep the power to make a user namespace");
+    if (hardening_removed(user_namespace))
+        return 0;
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* a changed uid makes /proc/self root's; the maps are written there */
     if (unshare(CLONE_NEWUSER) < 0)
         return error_layer(err, "namespaces", -errno, "cannot make a user namespace");
     return identity_map_self(identity->uid, identity->uid, err);

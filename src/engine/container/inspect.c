@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 /* Does the box have a namespace of this kind that is not ours? */
@@ -87,10 +88,17 @@ static int inspect_scratch(const struct box *box, struct error *err)
 {
     /* The scratch was made by our own child and came to us over its socket; what it is can be asked again. */
     struct stat status;
-    if (hardening_removed(private_root))
-        return 0;
-    if (fstat(box->scratch_fd, &status) < 0 || !S_ISDIR(status.st_mode))
-        return error_layer(err, "root", 0, "the scratch space is not a directory");
+    struct statfs space;
+    if (box->scratch_fd < 0 || fstat(box->scratch_fd, &status) < 0 || !S_ISDIR(status.st_mode) ||
+        fstatfs(box->scratch_fd, &space) < 0)
+        return error_layer(err, "root", 0, "the scratch space is not there");
+    int64_t size = (int64_t)space.f_blocks * space.f_bsize, wanted = box->limits->value[LIMIT_disk];
+    if (hardening_verified(scratch_size) && (size == 0 || size > wanted + space.f_bsize))
+        return error_layer(err, "scratch_size", 0, "the scratch space holds %lld bytes instead of %lld", (long long)size,
+                           (long long)wanted);
+    if (hardening_verified(scratch_inodes) &&
+        (space.f_files == 0 || (int64_t)space.f_files > box->limits->value[LIMIT_inodes]))
+        return error_layer(err, "scratch_inodes", 0, "the scratch space holds %lld files", (long long)space.f_files);
     return 0;
 }
 

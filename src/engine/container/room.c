@@ -26,7 +26,6 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 const char *const room_writable_places[] = {"/tmp", "/home/user", "/data/output", "/dev/shm", NULL};
@@ -94,6 +93,8 @@ static int show_host_etc(int image_fd)
 static bool is_our_own_place(const char *name)
 {
     static const char *const ours[] = {"proc", "sys", "dev", "tmp", "run", "data", "code", "home", ".", ".."};
+    if (hardening_removed(private_root) && (strcmp(name, "run") == 0 || strcmp(name, "home") == 0))
+        return false;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (strcmp(name, ours[i]) == 0)
             return true;
@@ -123,7 +124,7 @@ static int show_image(const struct room *room)
     scope_fd image = open(room->box->image->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (image < 0)
         return -errno;
-    if (!room->box->image->is_host)
+    if (!room->box->image->is_host || hardening_removed(private_root)) /* removed: all of the host's tree */
         return show_directory_image(image);
     scope_fd root = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     for (size_t i = 0; host_view_trees[i]; i++) {
@@ -174,7 +175,7 @@ static int write_identity_files(const struct room *room)
         const char *text = identity_files[i].text;
         char path[64];
         snprintf(path, sizeof path, "etc/%s", identity_files[i].name);
-        status = room->box->image->is_host ? make_file(path, text, strlen(text), 0444)
+        status = room->box->image->is_host && !hardening_removed(private_root) ? make_file(path, text, strlen(text), 0444)
                                            : cover_identity_file(etc, identity_files[i].name, text);
     }
     return status;
@@ -213,7 +214,8 @@ static int make_scratch(const struct room *room)
     } binds[] = {{"tmp/home", "home/user"}, {"tmp/output", "data/output"}, {"tmp/run", "run"},
                  {"tmp/shm", "dev/shm"},    {"tmp/tmp", "tmp"}};
     for (size_t i = 0; status == 0 && i < sizeof binds / sizeof *binds; i++)
-        status = mount_cover(binds[i].from, binds[i].to);
+        if (!hardening_removed(private_root) || i == 1 || i >= 3)
+            status = mount_cover(binds[i].from, binds[i].to);
     return status;
 }
 
@@ -288,8 +290,6 @@ static int make_proc(struct error *err)
                            "--security-opt systempaths=unconfined), or use --isolation process");
     if (status < 0)
         return error_host(err, status, "cannot mount /proc");
-    if (!hardening_removed(proc_mask) && (status = mask_proc()) < 0)
-        return error_host(err, status, "cannot mask /proc");
     return 0;
 }
 
@@ -362,6 +362,8 @@ static int show_grant(const struct room_grant *grant)
     scope_fd tree = -1;
     if (grant->userns_fd >= 0)
         tree = mount_clone_tree(source, "", flags, grant->userns_fd);
+    if (grant->userns_fd >= 0 && tree < 0 && tree != -EINVAL && tree != -EOPNOTSUPP && tree != -EPERM)
+        return tree;
     if (tree < 0) /* a file system without mapped mounts: rights are then those of a stranger */
         tree = mount_clone_tree(source, "", flags | MOUNT_RECURSIVE, -1);
     if (tree < 0)
@@ -391,7 +393,7 @@ static int make_code(const struct room *room)
     snprintf(path, sizeof path, "code/%s", program->code_name);
     mode_t mode = program->code_executable ? 0555 : 0444;
     return make_file(path, program->code.data, program->code.length,
-                     hardening_removed(code_read_only) ? 0666 : mode);
+                     hardening_removed(code_read_only) ? mode | 0222 : mode);
 }
 
 static int make_places(void)
@@ -406,27 +408,10 @@ static int make_places(void)
     return 0;
 }
 
-/* Test hook: the host's own tree as the root. */
-static int build_host_root(struct error *err)
-{
-    int status = mount_bind(AT_FDCWD, "/", AT_FDCWD, "/proc", MOUNT_RECURSIVE);
-    int detaching;
-    if (status == 0)
-        status = mount_pivot("/proc", "proc", &detaching);
-    siginfo_t ended; /* left as a zombie: init waits for it again */
-    if (status == 0 && (waitid(P_PID, (id_t)detaching, &ended, WEXITED | WNOWAIT) < 0))
-        status = -errno;
-    if (status == 0)
-        status = mount_new("proc", "/proc", 0, NULL);
-    return status < 0 ? error_host(err, status, "cannot keep the host's root") : 0;
-}
-
 int room_build(const struct room *room, struct error *err)
 {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return error_host(err, -errno, "cannot make mounts private");
-    if (hardening_removed(private_root))
-        return build_host_root(err);
     char options[96];
     snprintf(options, sizeof options, "mode=0755,nr_inodes=4096,size=%zu", room->box->program->code.length + (1 << 20));
     int status = mount_new("tmpfs", "/proc", (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID) | MOUNT_NO_DEVICES,
@@ -454,6 +439,9 @@ int room_build(const struct room *room, struct error *err)
         return status;
     if (!hardening_removed(root_read_only) && (status = mount_restrict(AT_FDCWD, ".", MOUNT_READ_ONLY)) < 0)
         return error_host(err, status, "cannot make the root read-only");
+    /* After that, because a bind takes over the flags of where it comes from: the covers are read-only too. */
+    if (!hardening_removed(proc_mask) && (status = mask_proc()) < 0)
+        return error_host(err, status, "cannot mask /proc");
     int detaching;
     status = mount_pivot(".", "code/.empty", &detaching);
     return status < 0 ? error_host(err, status, "cannot change into the new root") : 0;

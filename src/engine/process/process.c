@@ -89,6 +89,26 @@ static int copy_input(int input_fd, const struct grant *grant)
     }
 }
 
+/* Can a uid that owns nothing read this path? All directories above must let everyone through. */
+static bool stranger_can_read(const char *path)
+{
+    char partial[PATH_MAX];
+    snprintf(partial, sizeof partial, "%s", path);
+    struct stat status;
+    for (char *slash = strchr(partial + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (stat(partial, &status) < 0 || !(status.st_mode & S_IXOTH))
+            return false;
+        *slash = '/';
+    }
+    mode_t needed = S_IROTH;
+    if (stat(partial, &status) < 0)
+        return false;
+    if (S_ISDIR(status.st_mode))
+        needed |= S_IXOTH;
+    return (status.st_mode & needed) == needed;
+}
+
 /* Inputs appear below input/. Another uid cannot read what only the caller can, so root's are copied; a caller's
  * own are linked to, and Landlock opens just them. */
 static int place_input(struct box *box, int input_fd, const struct grant *grant, struct plan_lists *lists)
@@ -111,6 +131,11 @@ static int place_grants(struct box *box, struct plan_lists *lists, struct error 
     for (size_t i = 0; i < box->spec->grant_count; i++) {
         const struct grant *grant = &box->spec->grants[i];
         int status;
+        struct stat what;
+        bool copied = grant->kind == GRANT_INPUT && stat(grant->host_path, &what) == 0 && S_ISREG(what.st_mode);
+        if (box->identity->has_uid && !copied && !stranger_can_read(grant->host_path))
+            return error_layer(err, "box_uid", 0, "'%s' is not readable for the box's own uid, and without mount namespaces "
+                               "that cannot be mapped; use --isolation container", grant->host_path);
         if (grant->kind == GRANT_INPUT)
             status = place_input(box, input_fd, grant, lists);
         else if (grant->kind == GRANT_WRITE && box->identity->has_uid)
@@ -157,7 +182,7 @@ static int furnish(struct box *box, struct plan_lists *lists, struct error *err)
         status = code < 0 ? -errno
                           : write_private_file(code, box->program->code_name, box->program->code.data,
                                                box->program->code.length,
-                                               hardening_removed(code_read_only) ? 0666 : mode);
+                                               hardening_removed(code_read_only) ? mode | 0222 : mode);
     }
     if (status == 0)
         status = list_view(box, lists);
@@ -172,14 +197,15 @@ __attribute__((noreturn)) static void child_main(const struct box *box, struct l
     int status = 0;
     if (!hardening_removed(new_session))
         setsid();
-    if (box->identity->has_uid && !hardening_removed(box_uid)) {
+    if (box->identity->has_uid && !hardening_removed(bounding_set) && (status = capabilities_drop_bounding()) < 0)
+        error_layer(&err, "bounding_set", status, "cannot empty the capability bounding set (CAP_SETPCAP is needed)");
+    if (status == 0 && box->identity->has_uid && !hardening_removed(box_uid)) {
         uid_t uid = box->identity->uid;
-        status = hardening_removed(bounding_set) ? 0 : capabilities_drop_bounding();
         if (status == 0 && (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0))
             status = -errno;
         if (status < 0)
-            error_layer(&err, "box_uid", status, "cannot take the box's own uid %u (CAP_SETUID, CAP_SETGID and "
-                        "CAP_SETPCAP are needed when started by root)", uid);
+            error_layer(&err, "box_uid", status, "cannot take the box's own uid %u (CAP_SETUID and "
+                        "CAP_SETGID are needed when started by root)", uid);
     }
     if (status == 0 && !hardening_removed(capabilities) && (status = capabilities_drop_all()) < 0)
         error_layer(&err, "capabilities", status, "cannot give up capabilities");
@@ -298,12 +324,13 @@ static void process_stop(struct box *box)
     }
 }
 
-static void process_destroy(struct box *box)
+static int process_destroy(struct box *box)
 {
     if (box->identity->has_uid && !hardening_removed(box_uid) && box->pid > 0)
         kill_by_uid(box->identity->uid); /* also when init was killed and its children came to us */
     free(box->engine_data);
     box->engine_data = NULL;
+    return 0;
 }
 
 const struct engine engine_process = {

@@ -14,6 +14,10 @@
 /* Allowed in a container, where what can be named is the box's own; without namespaces it would reach the host. */
 #define OWN_NAMESPACES_ONLY {VERDICT_ALLOW, VERDICT_EPERM, VERDICT_EPERM}
 
+/* Without a mount namespace these reach every file of the host that anyone may write to: Landlock does not cover them
+ * (nor, before its third version, truncation by path). */
+#define ASK_WITHOUT_NAMESPACES {VERDICT_ALLOW, VERDICT_ASK, VERDICT_ASK}
+
 /* Harmless for a uid of its own; with the caller's uid it would change the caller's files or processes. */
 #define NOT_WITH_CALLERS_UID {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_EPERM}
 #define ASK_WITH_CALLERS_UID {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ASK}
@@ -92,15 +96,15 @@ const struct policy_row policy_rows[] = {
     {"fchmodat2", 452, {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOSYS}, 1, {ANY_OF(2, SET_ID)}},
     /* A descriptor that was opened for reading is enough for these. */
     {"fchmod", -1, ASK_WITH_CALLERS_UID, 1, {ANY_OF(1, SET_ID)}},
-    ROW_AS(fchown, NOT_WITH_CALLERS_UID), ROW_AS(fsetxattr, NOT_WITH_CALLERS_UID),
-    ROW_AS(fremovexattr, NOT_WITH_CALLERS_UID),
-    ROW_AS(truncate, NOT_WITH_CALLERS_UID), ROW_AS(chown, NOT_WITH_CALLERS_UID),
+    ROW_AS(fchown, NOT_WITH_CALLERS_UID), ROW_AS(fsetxattr, OWN_NAMESPACES_ONLY),
+    ROW_AS(fremovexattr, OWN_NAMESPACES_ONLY),
+    ROW_AS(truncate, OWN_NAMESPACES_ONLY), ROW_AS(chown, NOT_WITH_CALLERS_UID),
     ROW_AS(lchown, NOT_WITH_CALLERS_UID), ROW_AS(fchownat, NOT_WITH_CALLERS_UID),
-    ROW_AS(utime, NOT_WITH_CALLERS_UID), ROW_AS(utimes, NOT_WITH_CALLERS_UID),
-    ROW_AS(futimesat, NOT_WITH_CALLERS_UID),
-    ROW_AS(utimensat, ASK_WITH_CALLERS_UID),
-    ROW_AS(setxattr, NOT_WITH_CALLERS_UID), ROW_AS(lsetxattr, NOT_WITH_CALLERS_UID),
-    ROW_AS(removexattr, NOT_WITH_CALLERS_UID), ROW_AS(lremovexattr, NOT_WITH_CALLERS_UID),
+    ROW_AS(utime, OWN_NAMESPACES_ONLY), ROW_AS(utimes, OWN_NAMESPACES_ONLY),
+    ROW_AS(futimesat, OWN_NAMESPACES_ONLY),
+    ROW_AS(utimensat, ASK_WITHOUT_NAMESPACES),
+    ROW_AS(setxattr, OWN_NAMESPACES_ONLY), ROW_AS(lsetxattr, OWN_NAMESPACES_ONLY),
+    ROW_AS(removexattr, OWN_NAMESPACES_ONLY), ROW_AS(lremovexattr, OWN_NAMESPACES_ONLY),
     ROW_AS(inotify_init, OWN_NAMESPACES_ONLY), ROW_AS(inotify_init1, OWN_NAMESPACES_ONLY),
     ROW_AS(inotify_add_watch, OWN_NAMESPACES_ONLY), ROW_AS(inotify_rm_watch, OWN_NAMESPACES_ONLY),
 

@@ -1,0 +1,48 @@
+"""Every probe in a healthy box must hold; the same probe in a box without the steps that stop it must break out."""
+import pytest
+
+import world as world_module
+
+CASES = [(probe, engine) for probe in world_module.probes() for engine in probe.engines]
+NAMES = [f"{engine}-{probe.name}" for probe, engine in CASES]
+HELD, BROKE = 0, 1
+
+
+def outcome(result, probe):
+    """0 held, 1 broke through, anything else with its reason."""
+    if probe.may_be_killed and result.json.get("cause") in ("denied_syscall", "memory", "pids"):
+        return HELD
+    return result.json.get("exit_code", f"{result}")
+
+
+@pytest.mark.parametrize("probe, engine", CASES, ids=NAMES)
+def test_holds_in_a_healthy_box(world, probe, engine):
+    canary = world.canary.read_text()
+    result = world.run(engine, probe.name)
+    assert outcome(result, probe) == HELD, result
+    assert world.canary.read_text() == canary
+    assert world.neighbour.poll() is None
+
+
+@pytest.mark.parametrize("probe, engine", CASES, ids=NAMES)
+def test_breaks_out_of_a_weakened_box(world, probe, engine):
+    if probe.name == "no_controlling_terminal":
+        result = world.run(engine, probe.name, weaken=",".join(probe.controls), prefix=TERMINAL)
+    else:
+        result = world.run(engine, probe.name, weaken=",".join(probe.controls))
+    assert outcome(result, probe) == BROKE, result
+
+
+# Starts the launcher with a terminal of its own; stdin, stdout and stderr stay pipes.
+TERMINAL = ["/usr/bin/python3", "-c", """
+import fcntl, os, pty, sys, termios
+master, slave = pty.openpty()
+os.setsid()
+fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""]
+
+
+def test_there_are_enough_probes():
+    for engine in ("container", "process"):
+        assert sum(engine in probe.engines for probe in world_module.probes()) >= 120
