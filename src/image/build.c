@@ -8,11 +8,15 @@
 #include "image/mmdebstrap.h"
 #include "image/store.h"
 #include "image/tree.h"
+#include "base/file.h"
+#include "base/scope.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static const char *const build_default_packages[] = {
@@ -98,11 +102,10 @@ static int build_unpack(struct tree *tree, struct mmdebstrap *child, struct erro
     return status < 0 ? status : layer_apply_entries(tree, stream, LAYER_DEVICES_SKIPPED, err);
 }
 
-static int build_fill_tree(struct tree *tree, const char *suite, const struct string_list *packages,
-                           const struct image_progress *progress, struct error *err)
+static int build_run(struct tree *tree, const struct mmdebstrap_request *request, struct error *err)
 {
     scope_mmdebstrap child = {.tar_fd = -1, .message_fd = -1};
-    int status = mmdebstrap_start(&child, suite, packages, progress, err);
+    int status = mmdebstrap_start(&child, request, err);
     if (status < 0)
         return status;
     status = build_unpack(tree, &child, err);
@@ -113,9 +116,33 @@ static int build_fill_tree(struct tree *tree, const char *suite, const struct st
         if (finished < 0)
             status = finished;
     }
+    return status;
+}
+
+static int build_fill_tree(struct tree *tree, const struct incoming *incoming,
+                           struct mmdebstrap_request *request, struct error *err)
+{
+    scope_free char *work = NULL;
+    if (geteuid() == 0) {
+        if (asprintf(&work, "%s/%s/work", incoming->store.path, incoming->directory) < 0) {
+            work = NULL;
+            return error_host(err, -ENOMEM, "cannot name a directory to build in");
+        }
+        /* apt downloads as a user of its own, who must get there. */
+        if (mkdirat(incoming->fd, "work", 0755) < 0 || fchmodat(incoming->fd, "work", 01777, 0) < 0)
+            return error_host(err, -errno, "cannot make %s", work);
+        request->work_directory = work;
+    }
+    /* Others work in a user namespace, whose users have to reach the directory, which in a home they do not;
+     * and what these leave there is not ours to remove. */
+    int status = build_run(tree, request, err);
+    request->work_directory = NULL;
     for (size_t i = 0; status == 0 && i < sizeof build_own_files / sizeof *build_own_files; i++)
         status = tree_put_file(tree, build_own_files[i].name, build_own_files[i].text, err);
-    return status;
+    if (status < 0)
+        return status;
+    status = file_remove_tree(incoming->fd, "work");
+    return status < 0 ? error_host(err, status, "cannot remove the directory of the build") : 0;
 }
 
 static int build_describe(struct incoming *incoming, const struct tree *tree, const char *suite,
@@ -144,8 +171,10 @@ int image_build(const char *store, const char *name, const char *suite, const st
         status = incoming_begin(&incoming, store, name, err);
     if (status == 0)
         status = tree_make(&tree, incoming.fd, "rootfs", &build_limits, err);
+    struct mmdebstrap_request request = {
+        .suite = suite, .packages = &chosen, .kept_fd = incoming.fd, .progress = progress};
     if (status == 0)
-        status = build_fill_tree(&tree, suite, &chosen, progress, err);
+        status = build_fill_tree(&tree, &incoming, &request, err);
     if (status == 0)
         status = build_describe(&incoming, &tree, suite, err);
     if (status < 0)

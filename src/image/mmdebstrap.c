@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -45,28 +47,36 @@ static int mmdebstrap_arguments(struct string_list *list, const char *suite,
     return status;
 }
 
-static int mmdebstrap_environment(struct string_list *list)
+static int mmdebstrap_environment(struct string_list *list, const char *work_directory)
 {
     for (char **variable = environ; *variable; variable++) {
-        if (strncmp(*variable, "LC_", 3) == 0 || strncmp(*variable, "LANG", 4) == 0)
+        if (strncmp(*variable, "LC_", 3) == 0 || strncmp(*variable, "LANG", 4) == 0 ||
+            (work_directory && strncmp(*variable, "TMPDIR=", 7) == 0))
             continue;
         if (string_list_add(list, *variable) < 0)
             return -ENOMEM;
     }
+    if (work_directory && string_list_print(list, "TMPDIR=%s", work_directory) < 0)
+        return -ENOMEM;
     return string_list_add(list, "LC_ALL=C.UTF-8");
 }
 
 /* In the child: stdin from /dev/null, the two pipes, no signals blocked, and no life without the parent. */
-static void mmdebstrap_exec(int tar_fd, int message_fd, pid_t parent, char **arguments, char **environment)
+static void mmdebstrap_exec(int tar_fd, int message_fd, int kept_fd, pid_t parent, char **arguments,
+                            char **environment)
 {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    /* As root mmdebstrap mounts /proc and /sys in its tree, and in its death would leave them mounted on the host.
+     * Mounts of its own namespace die with it. Without the right to this it has no right to mount either. */
+    if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+        _exit(127);
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (getppid() != parent || null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(tar_fd, 1) < 0 ||
-        dup2(message_fd, 2) < 0)
+        dup2(message_fd, 2) < 0 || fcntl(kept_fd, F_SETFD, 0) < 0)
         _exit(127);
     execve(arguments[0], arguments, environment);
     dprintf(2, "E: cannot run %s: %s\n", arguments[0], strerror(errno));
@@ -86,19 +96,18 @@ static int mmdebstrap_pipe(int *ret_read, int *ret_write)
     return status;
 }
 
-int mmdebstrap_start(struct mmdebstrap *child, const char *suite, const struct string_list *packages,
-                     const struct image_progress *progress, struct error *err)
+int mmdebstrap_start(struct mmdebstrap *child, const struct mmdebstrap_request *request, struct error *err)
 {
-    *child = (struct mmdebstrap){.tar_fd = -1, .message_fd = -1, .progress = progress};
+    *child = (struct mmdebstrap){.tar_fd = -1, .message_fd = -1, .progress = request->progress};
     if (access(program, X_OK) < 0)
         return error_spec(err, "image",
                           "%s is needed to build an image; install it with: apt-get install mmdebstrap",
                           program);
     scope_string_list arguments = {0}, environment = {0};
     child->block = malloc(BLOCK_BYTES);
-    int status = child->block ? mmdebstrap_arguments(&arguments, suite, packages) : -ENOMEM;
+    int status = child->block ? mmdebstrap_arguments(&arguments, request->suite, request->packages) : -ENOMEM;
     if (status == 0)
-        status = mmdebstrap_environment(&environment);
+        status = mmdebstrap_environment(&environment, request->work_directory);
     scope_fd tar_write = -1, message_write = -1;
     if (status == 0)
         status = mmdebstrap_pipe(&child->tar_fd, &tar_write);
@@ -108,7 +117,8 @@ int mmdebstrap_start(struct mmdebstrap *child, const char *suite, const struct s
         return error_host(err, status, "cannot start %s", program);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        mmdebstrap_exec(tar_write, message_write, parent, arguments.items, environment.items);
+        mmdebstrap_exec(tar_write, message_write, request->kept_fd, parent, arguments.items,
+                        environment.items);
     if (pid < 0)
         return error_host(err, -errno, "cannot start %s", program);
     child->pid = pid;

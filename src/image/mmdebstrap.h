@@ -1,4 +1,9 @@
-/* mmdebstrap as a child process: a tar on its stdout, what it is doing on its stderr. */
+/* mmdebstrap as a child process: a tar on its stdout, what it is doing on its stderr.
+ *
+ * It works in a directory of hundreds of megabytes, which it removes in the end; but not when we are killed,
+ * as then it dies of the closed pipes. So that directory is in the image's incoming one where that is
+ * possible, and mmdebstrap shares the lock on that: the next sweep takes it, and not before mmdebstrap is
+ * gone. */
 #pragma once
 
 #include "base/bytes.h"
@@ -6,6 +11,14 @@
 #include "image/image.h"
 
 #include <sys/types.h>
+
+struct mmdebstrap_request {
+    const char *suite;
+    const struct string_list *packages;
+    const char *work_directory;            /* NULL: where it likes, which is $TMPDIR or /tmp */
+    int kept_fd;                           /* stays open in the child */
+    const struct image_progress *progress; /* may be NULL */
+};
 
 struct mmdebstrap {
     pid_t pid; /* 0: not started or reaped */
@@ -17,8 +30,7 @@ struct mmdebstrap {
 };
 
 /* The caller ends it, also after a failure. */
-int mmdebstrap_start(struct mmdebstrap *child, const char *suite, const struct string_list *packages,
-                     const struct image_progress *progress, struct error *err);
+int mmdebstrap_start(struct mmdebstrap *child, const struct mmdebstrap_request *request, struct error *err);
 
 /* A tar_stream_source: the next block of the tar. Messages that come meanwhile are passed on as progress. */
 ssize_t mmdebstrap_read(void *child, const void **ret_block);

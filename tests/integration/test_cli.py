@@ -77,7 +77,7 @@ def options_of(command):
 @pytest.fixture(scope="module")
 def manual():
     path = box.BUILD / "cloche.1"
-    done = subprocess.run(["man", "-l", "--warnings=w", str(path)], capture_output=True,
+    done = subprocess.run(["man", "-l", "--warnings=w", "--no-hyphenation", str(path)], capture_output=True,
                           env={**os.environ, "MANWIDTH": "100", "LC_ALL": "C.UTF-8", "MANPAGER": "cat", "PAGER": "cat"})
     assert done.returncode == 0
     return re.sub(".\x08", "", done.stdout.decode()), done.stderr.decode()
@@ -315,14 +315,14 @@ def test_reap_has_nothing_to_do_after_clean_runs(engine):
 def test_reap_removes_what_a_kill_left(engine):
     process = subprocess.Popen([box.CLOCHE, "run", "--isolation", engine, "--", "sleep", "77.125"])
     deadline = time.monotonic() + 5
-    while subprocess.run(["pgrep", "-f", "^sleep 77.125"], stdout=subprocess.DEVNULL).returncode and time.monotonic() < deadline:
+    while subprocess.run(["pgrep", "-f", "^/usr/bin/sleep 77.125"], stdout=subprocess.DEVNULL).returncode and time.monotonic() < deadline:
         time.sleep(0.02)
     records = set(box.census()["records"])
     process.send_signal(signal.SIGKILL)
     process.wait()
     time.sleep(0.3)
     assert box.raw("reap").returncode == 0
-    assert subprocess.run(["pgrep", "-f", "^sleep 77.125"], stdout=subprocess.DEVNULL).returncode == 1
+    assert subprocess.run(["pgrep", "-f", "^/usr/bin/sleep 77.125"], stdout=subprocess.DEVNULL).returncode == 1
     after = box.census()
     assert len(set(after["records"]) & records) < len(records) or not records
     numbers = {record.split("-")[-1] for record in after["records"]}

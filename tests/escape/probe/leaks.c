@@ -132,7 +132,7 @@ static const char *const host_file_systems[] = {"cgroup",      "cgroup2", "debug
 static const char *const virtual_file_systems[] = {"tmpfs",  "devtmpfs", "proc",    "sysfs", "devpts",
                                                    "mqueue", "ramfs",    "overlay", NULL};
 static const char *const box_places[] = {"/usr",       "/bin",  "/sbin", "/lib",  "/etc", "/opt",  "/tmp",
-                                         "/home/user", "/data", "/dev",  "/proc", "/sys", "/code", NULL};
+                                         "/home/user", "/data", "/dev",  "/proc", "/sys", "/code", "/run", NULL};
 
 static bool is_one_of(const char *word, const char *const list[])
 {

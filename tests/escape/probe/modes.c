@@ -144,7 +144,7 @@ static const struct probe rows[] = {
     MAKES("unnamed_setuid_file_is_denied", MAKE_UNNAMED, 04755, "O_TMPFILE does not make a setuid file."),
     MAKES("mknod_of_a_setuid_file_is_denied", MAKE_MKNOD, 04755, "mknod does not make a setuid file."),
     MAKES("mknodat_of_a_setuid_file_is_denied", MAKE_MKNODAT, 04755, "mknodat does not make a setuid file."),
-    {"file_capability_cannot_be_set", ON_BOTH, RETURNS, HOST_ROOT, file_capability_cannot_be_set, NULL,
+    {"file_capability_cannot_be_set", ON_BOTH, RETURNS, "seccomp," HOST_ROOT, file_capability_cannot_be_set, NULL,
      "No file can be given capabilities."},
     CALLS("personality_without_randomization_is_denied",
           CALL("personality", SYS_personality, ADDR_NO_RANDOMIZE),

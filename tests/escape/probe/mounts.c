@@ -166,10 +166,10 @@ static const struct probe rows[] = {
      "The disk under a bind mount cannot be opened by inode number."},
     {"image_is_mounted_read_only", ON_CONTAINER, RETURNS, "root_read_only", image_is_read_only, NULL,
      "Every part of the image is read-only by its mount, whoever asks."},
-    {"code_is_mounted_read_only", ON_CONTAINER, RETURNS, "code_read_only", directory_is_read_only,
+    {"code_is_mounted_read_only", ON_CONTAINER, RETURNS, "root_read_only", directory_is_read_only,
      "{program_directory}", "The code is read-only by its mount."},
     {"input_is_mounted_read_only", ON_CONTAINER, RETURNS, "input_read_only", directory_is_read_only,
-     "{input}", "The input is read-only by its mount."},
+     "{input}/given.txt", "The input is read-only by its mount."},
     {"mounts_are_nosuid", ON_CONTAINER, RETURNS, "mount_nosuid", everything_is_nosuid, NULL,
      "No mount of the box honours setuid files."},
 };

@@ -84,7 +84,7 @@ static const struct probe rows[] = {
         "The kernel's memory cannot be opened."),
     ROW("kmsg_cannot_be_opened", FOR_ROOT, file_cannot_be_opened, "/proc/kmsg",
         "The kernel's log cannot be opened."),
-    ROW("keys_are_hidden", FOR_ALL, file_has_no_content, "/proc/keys:/proc/key-users",
+    ROW("keys_are_hidden", FOR_ALL ",user_namespace,box_uid", file_has_no_content, "/proc/keys:/proc/key-users",
         "The kernel's keys, which no namespace divides, are not listed."),
     ROW("sysrq_trigger_cannot_be_opened", FOR_OWNER, file_cannot_be_opened_for_writing,
         "/proc/sysrq-trigger:/proc/sys/kernel/sysrq:/proc/sys/kernel/panic",
