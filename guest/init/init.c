@@ -123,6 +123,8 @@ static void wait_for_go(void)
     do
         length = read(INIT_CONTROL_FD, &order, 1);
     while (length < 0 && errno == EINTR);
+    if (length < 0)
+        die(NULL, -errno, "cannot wait for the word to go");
     if (length != 1 || order != INIT_GO)
         _exit(71); /* the launcher is gone, or changed its mind */
 }
@@ -132,8 +134,8 @@ static void run_program(char **argv, char **envp)
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    if (!hardening_removed(new_session))
-        setsid();
+    if (!hardening_removed(new_session) && setsid() < 0)
+        die("new_session", -errno, "cannot make a session of its own");
     struct layers_fault fault = {0};
     if (plan->flags & PLAN_CONTAINER && plan->flags & PLAN_SIGNAL_SCOPE && layers_put_on_inner_scope(&fault) < 0)
         die(fault.layer, fault.code, fault.text);
@@ -231,7 +233,8 @@ int main(void)
     if (hardening_removed(init_dumpable))
         prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 #endif
-    fcntl(INIT_CONTROL_FD, F_SETFD, FD_CLOEXEC);
+    if (fcntl(INIT_CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0) /* or the program would have it */
+        die(NULL, -errno, "cannot keep the control socket to itself");
     if (!(plan->flags & PLAN_CONTAINER) && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         die(NULL, -errno, "cannot become a subreaper");
     sigset_t child_signals;

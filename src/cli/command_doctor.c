@@ -148,7 +148,7 @@ static int doctor_main(int argc, char **argv)
     struct policy policy;
     struct error err = {0};
     if (policy_load(config_path, &policy, &err) < 0) {
-        fprintf(stderr, "cloche: %s\n", err.text);
+        report_error("%s", err.text);
         return report_error_status(&err);
     }
     struct finding findings[ISOLATION_COUNT];

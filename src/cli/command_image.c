@@ -192,7 +192,7 @@ static int image_main(int argc, char **argv)
     string_list_free(&given.packages);
     if (status == 0)
         return 0;
-    fprintf(stderr, "cloche: %s\n", err.text);
+    report_error("%s", err.text);
     return report_error_status(&err);
 }
 

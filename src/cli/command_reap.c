@@ -33,7 +33,7 @@ static int reap_main(int argc, char **argv)
     cgroup_layout_find(&layout);
     int status = record_reap_all(&layout, &report, &err);
     if (status < 0) {
-        fprintf(stderr, "cloche: %s\n", err.text);
+        report_error("%s", err.text);
         return report_error_status(&err);
     }
     if (!quiet || report.boxes)

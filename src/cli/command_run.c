@@ -60,7 +60,7 @@ static int fail(const struct error *err, bool json)
     if (json)
         report_error_json(err);
     else
-        fprintf(stderr, "cloche: %s\n", err->text);
+        report_error("%s", err->text);
     return report_error_status(err);
 }
 

@@ -1,4 +1,5 @@
 #include "cli/command.h"
+#include "cli/report.h"
 
 #include "base/text.h"
 #include "os/hardening.h"
@@ -34,10 +35,8 @@ static int refuse_command(const char *name)
             nearest = commands[i]->name;
         }
     }
-    fprintf(stderr, "cloche: there is no command '%.64s'", name);
-    if (nearest)
-        fprintf(stderr, "; did you mean `cloche %s`?", nearest);
-    fprintf(stderr, " See `cloche help`.\n");
+    report_error("there is no command '%.64s'%s%s%s See `cloche help`.", name, nearest ? "; did you mean `cloche " : ".",
+                 nearest ? nearest : "", nearest ? "`?" : "");
     return EXIT_STATUS_BAD_SPEC;
 }
 

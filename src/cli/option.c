@@ -1,4 +1,5 @@
 #include "cli/command.h"
+#include "cli/report.h"
 
 #include "base/text.h"
 #include "spec/result.h"
@@ -102,9 +103,9 @@ enum option_kind option_next(struct option_parser *parser, const struct command 
 int option_refuse(const struct option_parser *parser, const struct command *command)
 {
     if (parser->message[0])
-        fprintf(stderr, "cloche %s: %s\n", command->name, parser->message);
+        report_error("%s: %s", command->name, parser->message);
     else
-        fprintf(stderr, "cloche %s: '%.64s' was not expected; see `cloche %s --help`\n", command->name,
-                parser->at > 0 ? parser->argv[parser->at - 1] : "", command->name);
+        report_error("%s: '%.64s' was not expected; see `cloche %s --help`", command->name,
+                     parser->at > 0 ? parser->argv[parser->at - 1] : "", command->name);
     return EXIT_STATUS_BAD_SPEC;
 }

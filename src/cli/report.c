@@ -4,7 +4,9 @@
 #include "base/text.h"
 #include "engine/terminal_text.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,16 +18,33 @@ void report_text(int fd, const char *data, size_t length)
     if (!length)
         return;
     if (isatty(fd))
-        terminal_text_append(&clean, data, length);
+        terminal_text_clean(&clean, data, length);
     else
         buffer_append(&clean, data, length);
     file_write_all(fd, clean.data, clean.length);
 }
 
+int report_error(const char *format, ...)
+{
+    scope_buffer line = {0};
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = NULL;
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return -ENOMEM;
+    int status = buffer_print(&line, "cloche: %s\n", text);
+    free(text);
+    if (status == 0)
+        report_text(STDERR_FILENO, line.data, line.length);
+    return status;
+}
+
 static void print_name(const char *name)
 {
     scope_buffer clean = {0};
-    terminal_text_append(&clean, name, strlen(name));
+    terminal_text_clean(&clean, name, strlen(name));
     for (char *at = clean.data; at && *at; at++)
         if (*at == '\n' || *at == '\r')
             *at = '?';

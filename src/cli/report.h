@@ -11,6 +11,9 @@ void report_remarks(const struct result *result);
 /* Bytes of a guest; made harmless when the descriptor is a terminal. */
 void report_text(int fd, const char *data, size_t length);
 
+/* "cloche: …" on stderr. What the caller gave may stand in it: made harmless for a terminal. */
+int report_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* {"error": {"code", "message", "field"}} on stdout. */
 void report_error_json(const struct error *err);
 int report_error_status(const struct error *err);

@@ -30,6 +30,7 @@ enum {
 struct stream_state {
     int *guest_fd;
     struct result_stream *kept;
+    struct terminal_text terminal;
     struct buffer pending; /* not yet taken by forward_fd */
     size_t pending_sent;
     int64_t seen_bytes;
@@ -88,7 +89,7 @@ static void stream_take(struct supervisor *self, enum supervise_stream which, co
         self->io->output(self->io->data, which, data, keep);
     if (keep && self->io->forward_fd[which] >= 0 && !stream->forward_broken) {
         if (self->io->for_terminal[which])
-            terminal_text_append(&stream->pending, data, keep);
+            terminal_text_append(&stream->terminal, &stream->pending, data, keep);
         else
             buffer_append(&stream->pending, data, keep);
     }
@@ -104,8 +105,11 @@ static void stream_read(struct supervisor *self, enum supervise_stream which)
     ssize_t length = read(*stream->guest_fd, chunk, sizeof chunk);
     if (length > 0)
         stream_take(self, which, chunk, (size_t)length);
-    else if (length == 0)
+    else if (length == 0) {
+        if (self->io->forward_fd[which] >= 0 && self->io->for_terminal[which] && !stream->forward_broken)
+            terminal_text_flush(&stream->terminal, &stream->pending);
         scope_close_fd(stream->guest_fd);
+    }
     else if (errno != EAGAIN && errno != EINTR) { /* not the end: what follows is lost */
         self->read_error = errno;
         scope_close_fd(stream->guest_fd);
@@ -180,6 +184,10 @@ static void control_read(struct supervisor *self)
                (message.kind == INIT_EXEC_FAILED || message.kind == INIT_CHDIR_FAILED)) {
         self->exec_error = message.code < 0 ? message.code : -EIO;
         self->chdir_failed = message.kind == INIT_CHDIR_FAILED;
+    } else if (length == (int)sizeof message && message.kind == INIT_FAILED && !self->program_ended) {
+        message.text[sizeof message.text - 1] = '\0';
+        snprintf(self->result->detail, sizeof self->result->detail, "%.400s", message.text);
+        stop_box(self, CAUSE_host_failure);
     } else if (length <= 0) {
         scope_close_fd(&self->box->control_fd);
     }
@@ -447,6 +455,8 @@ static void decide_cause(struct supervisor *self)
     if (self->has_cause && self->cause != CAUSE_exit) {
         result->cause = self->cause;
         result->signal = SIGKILL;
+        if (self->cause == CAUSE_host_failure)
+            result->signal = 0;
         if (self->program_ended && WIFEXITED(self->wait_status)) { /* it ended by itself in the last moment */
             result->signal = 0;
             result->exit_code = WEXITSTATUS(self->wait_status);

@@ -70,8 +70,9 @@ static void mmdebstrap_exec(int tar_fd, int message_fd, int kept_fd, pid_t paren
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    /* As root mmdebstrap mounts /proc and /sys in its tree, and in its death would leave them mounted on the host.
-     * Mounts of its own namespace die with it. Without the right to this it has no right to mount either. */
+    /* As root mmdebstrap mounts /proc and /sys in its tree, and in its death would leave them mounted on the
+     * host. Mounts of its own namespace die with it. Without the right to this it has no right to mount
+     * either. */
     if (unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
         _exit(127);
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -109,14 +109,14 @@ static int show_directory_image(int image_fd)
         return -errno;
     scope_fd root = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     struct dirent *entry;
-    while ((entry = readdir(dir))) {
+    while ((errno = 0, entry = readdir(dir))) {
         if (is_our_own_place(entry->d_name))
             continue;
         int status = show_entry(image_fd, entry->d_name, root, image_flags());
         if (status < 0)
             return status;
     }
-    return 0;
+    return -errno; /* 0 at the end of the list */
 }
 
 static int show_image(const struct room *room)
@@ -268,10 +268,16 @@ static int mask_proc(void)
     if (!dir)
         return -errno;
     struct dirent *entry;
-    while ((entry = readdir(dir))) {
+    while ((errno = 0, entry = readdir(dir))) {
         struct stat status;
-        if (is_open_proc_entry(entry->d_name) || fstatat(dirfd(dir), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
-            S_ISLNK(status.st_mode) || (status.st_mode & 0007) == 0)
+        if (is_open_proc_entry(entry->d_name))
+            continue;
+        if (fstatat(dirfd(dir), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
+            if (errno == ENOENT)
+                continue;
+            return -errno;
+        }
+        if (S_ISLNK(status.st_mode) || (status.st_mode & 0007) == 0)
             continue;
         char path[NAME_MAX + 8];
         snprintf(path, sizeof path, "proc/%s", entry->d_name);
@@ -279,7 +285,7 @@ static int mask_proc(void)
         if (covered < 0 && covered != -ENOENT)
             return covered;
     }
-    return 0;
+    return -errno; /* 0 at the end of the list */
 }
 
 static int make_proc(struct error *err)
@@ -301,8 +307,10 @@ static int make_sys(void)
     if (hardening_removed(sys_mask))
         return mount_bind(AT_FDCWD, "/sys", AT_FDCWD, "sys", MOUNT_RECURSIVE);
     int status = file_make_directories("sys/devices/system/cpu", 0755);
-    if (status < 0 || access("/sys/devices/system/cpu", F_OK) < 0)
+    if (status < 0)
         return status;
+    if (access("/sys/devices/system/cpu", F_OK) < 0)
+        return errno == ENOENT ? 0 : -errno;
     status = mount_bind(AT_FDCWD, "/sys/devices/system/cpu", AT_FDCWD, "sys/devices/system/cpu",
                         MOUNT_RECURSIVE | MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC);
     return status == -EINVAL || status == -ENOENT ? 0 : status; /* not a mount that we may copy: do without */

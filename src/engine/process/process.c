@@ -65,6 +65,7 @@ static int write_private_file(int dir_fd, const char *name, const void *data, si
 
 static int copy_input(int input_fd, const struct grant *grant)
 {
+    mode_t mode = hardening_removed(input_read_only) ? 0666 : 0444;
     scope_fd from = open(grant->host_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     scope_fd into = openat(input_fd, grant->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (from < 0 || into < 0)
@@ -72,7 +73,7 @@ static int copy_input(int input_fd, const struct grant *grant)
     for (;;) {
         ssize_t moved = copy_file_range(from, NULL, into, NULL, 1 << 30, 0);
         if (moved == 0)
-            return fchmod(into, 0444) < 0 ? -errno : 0;
+            return fchmod(into, mode) < 0 ? -errno : 0;
         if (moved < 0 && errno != EINTR)
             break;
     }
@@ -85,7 +86,7 @@ static int copy_input(int input_fd, const struct grant *grant)
         if (status < 0)
             return status;
         if (length == 0)
-            return fchmod(into, 0444) < 0 ? -errno : 0;
+            return fchmod(into, mode) < 0 ? -errno : 0;
     }
 }
 
