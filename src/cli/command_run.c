@@ -41,7 +41,7 @@ static const struct option_row options[] = {
     {"collect", 0, "SIZE", "collect", "bytes of files collected from /data/output"},
     {"collect-files", 0, "NUMBER", "collect_files", "number of files collected"},
     {"compile", 0, "LIMIT=VALUE", NULL, "a limit of the compile step: memory=1G, wall=60s, …; may be repeated"},
-    {"accept", 0, "NAME", "accept", "run even where this cannot be enforced: memory, pids, cpus, disk, landlock"},
+    {"accept", 0, "NAME", "accept", "run even where this limit cannot be enforced: memory (then watched), cpus"},
     {"spec", 0, "FILE", NULL, "read the spec from a JSON file (- for stdin); options given after it override"},
     {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
     {"json", 'j', NULL, NULL, "print one JSON result instead of the program's output"},

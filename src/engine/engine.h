@@ -54,6 +54,7 @@ struct box {
     int listener_fd;                    /* seccomp notifications; -1: none */
     int scratch_fd;                     /* directory that holds output/, tmp/ … of the box */
     struct cgroup group;                /* CGROUP_NONE: the box has no group */
+    bool is_watched; /* no kernel limit stands behind memory and processes: what is measured decides */
     bool is_reaped;
     int64_t reaped_user_us, reaped_system_us; /* of init and all that it waited for */
     int landlock_abi;
@@ -82,7 +83,6 @@ struct engine {
     bool (*answer)(struct box *box, const char **ret_call);
     void (*stop)(struct box *box);
     int (*destroy)(struct box *box); /* a negative errno when something would not go; may be called again */
-    int64_t measure_period_ms; /* how often limits are looked at when nothing else happens */
 };
 
 extern const struct engine engine_container;

@@ -245,15 +245,14 @@ static void judge_usage(struct supervisor *self)
         stop_box(self, CAUSE_memory);
     if (now->pids_refused > larger(2 * limit[LIMIT_pids], PIDS_STORM_LEAST))
         stop_box(self, CAUSE_pids);
-    if (self->box->engine->isolation != ISOLATION_PROCESS)
+    if (!self->box->is_watched)
         return;
-    /* No kernel limit stands behind these. */
     if (now->memory_bytes > limit[LIMIT_memory])
         stop_box(self, CAUSE_memory);
     if (now->pids > limit[LIMIT_pids])
         stop_box(self, CAUSE_pids);
-    if (now->disk_bytes > limit[LIMIT_disk] || now->disk_is_full)
-        stop_box(self, CAUSE_disk);
+    if (self->box->engine->isolation == ISOLATION_PROCESS && (now->disk_bytes > limit[LIMIT_disk] || now->disk_is_full))
+        stop_box(self, CAUSE_disk); /* elsewhere the scratch space is full, and the program is told */
 }
 
 static void look_at_limits(struct supervisor *self)
@@ -270,13 +269,18 @@ static void look_at_limits(struct supervisor *self)
         self->io->progress(self->io->data, elapsed_us, &self->now);
 }
 
+static int64_t look_period_ms(const struct box *box)
+{
+    return box->is_watched ? 10 : 50;
+}
+
 /* Until the next thing that only time brings: the wall limit, the earliest moment at which the CPU limit can be
  * reached, or the next look. */
 static int next_look_ms(const struct supervisor *self)
 {
     const int64_t *limit = self->box->limits->value;
     int64_t now_us = clock_monotonic_us();
-    int64_t wait_ms = self->box->engine->measure_period_ms;
+    int64_t wait_ms = look_period_ms(self->box);
     int64_t wall_ms = (self->started_us + limit[LIMIT_wall] * 1000 - now_us) / 1000 + 1;
     int64_t cpu_left_ms = limit[LIMIT_cpu] - (self->now.cpu_user_us + self->now.cpu_system_us) / 1000;
     int64_t cpu_ms = cpu_left_ms * 1000 / limit[LIMIT_cpus] + 1;
@@ -392,7 +396,7 @@ static void watch(struct supervisor *self)
         if (ready > 0)
             handle_slots(self, slots);
         int64_t now_us = clock_monotonic_us();
-        if (!self->process_gone && (ready == 0 || now_us - looked_us >= self->box->engine->measure_period_ms * 1000)) {
+        if (!self->process_gone && (ready == 0 || now_us - looked_us >= look_period_ms(self->box) * 1000)) {
             look_at_limits(self);
             looked_us = now_us;
         }

@@ -39,7 +39,7 @@ void spec_free(struct spec *spec)
     free(spec);
 }
 
-const char *const spec_acceptable[SPEC_ACCEPTABLE] = {"memory", "pids", "cpus", "disk", "landlock"};
+const char *const spec_acceptable[SPEC_ACCEPTABLE] = {"memory", "cpus"};
 
 bool spec_accepts(const struct spec *spec, const char *name)
 {
@@ -173,8 +173,8 @@ static int add_accepted(struct spec *spec, const char *value, struct error *err)
     for (size_t i = 0; i < SPEC_ACCEPTABLE; i++)
         if (strcmp(value, spec_acceptable[i]) == 0)
             return add_list(&spec->accepted, "accept", value, err);
-    return error_spec(err, "accept", "accept: '%.64s' cannot be done without; only memory, pids, cpus, disk and "
-                      "landlock can", value);
+    return error_spec(err, "accept", "accept: '%.64s' cannot be done without; only memory and cpus can (memory is "
+                      "then watched instead of walled)", value);
 }
 
 static int set_stdin(struct spec *spec, const char *value, struct error *err)

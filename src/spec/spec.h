@@ -76,7 +76,7 @@ int spec_read_json(struct spec *spec, const char *text, size_t length, struct er
 int spec_validate(struct spec *spec, const struct policy *policy, struct error *err);
 
 /* What a caller may do without by name, where the host cannot give it. */
-enum { SPEC_ACCEPTABLE = 5 };
+enum { SPEC_ACCEPTABLE = 2 };
 extern const char *const spec_acceptable[SPEC_ACCEPTABLE];
 
 bool spec_accepts(const struct spec *spec, const char *name);

@@ -4,7 +4,7 @@
         done = world.cloche("run", "--", "/bin/true")      # returncode, stdout, stderr
         world.census()                                     # what boxes left behind, as a comparable value
 
-A world is a pid, mount and cgroup namespace with its own /run, /tmp, /var/lib/cloche and control groups. So a census
+A world is a pid, mount and cgroup namespace with its own /run, /tmp, /dev/shm, /var/lib/cloche and control groups. So a census
 counts nothing of other suites that run at the same time, every process that is left is a leak whatever its name, and
 `cloche reap` meets nobody else's boxes. From outside all of it is below /proc/HOLDER/root. The program is copied in
 at the start: a build in the middle of a sweep changes nothing.
@@ -93,7 +93,7 @@ class World:
 
     def inner_script(self):
         lines = ["mount -t tmpfs -o mode=0755 world /run", "mount -t tmpfs -o mode=0755 world /var/lib/cloche",
-                 "mount -t tmpfs -o mode=1777 world /tmp"]
+                 "mount -t tmpfs -o mode=1777 world /tmp", "mount -t tmpfs -o mode=1777 world /dev/shm"]
         if any(version == 1 for _, _, version, _ in self.groups):
             lines += ["umount -R -l /sys/fs/cgroup", "mount -t tmpfs -o mode=0755 world /sys/fs/cgroup"]
             lines += [f"mkdir -p {point} && mount -t cgroup -o {controllers} world {point}"
@@ -133,6 +133,17 @@ class World:
         options.setdefault("stdin", subprocess.DEVNULL)
         return subprocess.Popen([*self.prefix, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                 **options)
+
+    @staticmethod
+    def child_of(process, seconds=10.0):
+        """The pid out here of the command itself, whose parent is nsenter."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+                if children:
+                    return int(children[0])
+        raise ProcessLookupError(process.args)
 
     def run(self, *command, timeout=20, input=None, **options):
         """Runs a command in the world; a hang kills everything in it, and raises TimeoutExpired."""
@@ -196,7 +207,7 @@ class World:
             "directories": listing("/var/lib/cloche/box"),
             "network": listing("/run/netns"),
             "temporary": [name for name in listing("/tmp") if name.startswith("cloche-")],
-            "shared memory": [name for name in listing("/dev/shm") if "cloche" in name],
+            "shared memory": listing("/dev/shm"),
         }
 
     def leftovers(self, seconds=2.0):

@@ -9,6 +9,7 @@
 #include "engine/launch.h"
 #include "engine/layers.h"
 #include "engine/notify.h"
+#include "engine/watchdog.h"
 #include "os/hardening.h"
 #include "os/landlock.h"
 #include "os/process.h"
@@ -235,6 +236,8 @@ static int start_child(struct box *box, struct room *room, struct launch *launch
     if (pid == 0)
         child_main(box, room, launch, uid, gid);
     box->pid = pid;
+    if (box->is_watched)
+        ((struct watchdog *)box->engine_data)->init = pid;
     return 0;
 }
 
@@ -260,6 +263,12 @@ static int container_start(struct box *box, struct result *result, struct error 
         if (status < 0)
             return status;
     }
+    if (box->group.version == CGROUP_NONE) { /* accepted by name: a watchdog is better than nothing */
+        box->is_watched = true;
+        box->engine_data = calloc(1, sizeof(struct watchdog));
+        if (!box->engine_data)
+            return error_host(err, -ENOMEM, "cannot start a watchdog");
+    }
     box->policy_variant = POLICY_CONTAINER;
     scope_launch launch = LAUNCH_UNSET;
     struct room room __attribute__((cleanup(room_close))) = {.box = box, .launch = &launch};
@@ -279,7 +288,7 @@ static int container_start(struct box *box, struct result *result, struct error 
     return status;
 }
 
-static void container_measure(struct box *box, struct measurement *now)
+static void measure_group(const struct box *box, struct measurement *now)
 {
     struct cgroup_usage usage;
     cgroup_usage_read(&box->group, &usage);
@@ -291,6 +300,14 @@ static void container_measure(struct box *box, struct measurement *now)
     now->peak_pids = usage.pids_peak > 0 ? usage.pids_peak - 1 : usage.pids_peak;
     now->pids_refused = usage.pids_refused;
     now->oom_kills = usage.oom_kills;
+}
+
+static void container_measure(struct box *box, struct measurement *now)
+{
+    if (box->is_watched)
+        watchdog_measure(box->engine_data, box, now);
+    else
+        measure_group(box, now);
     struct statfs space;
     if (box->scratch_fd >= 0 && fstatfs(box->scratch_fd, &space) == 0) {
         now->disk_bytes = (int64_t)(space.f_blocks - space.f_bfree) * space.f_bsize;
@@ -308,6 +325,8 @@ static void container_stop(struct box *box)
 
 static int container_destroy(struct box *box)
 {
+    free(box->engine_data);
+    box->engine_data = NULL;
     return cgroup_destroy(&box->group);
 }
 
@@ -320,5 +339,4 @@ const struct engine engine_container = {
     .answer = notify_end_box,
     .stop = container_stop,
     .destroy = container_destroy,
-    .measure_period_ms = 50,
 };

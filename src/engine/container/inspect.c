@@ -119,6 +119,8 @@ void inspect_list_layers(const struct box *box, const struct cgroup_limits *limi
                          limits->millicpus ? " cpu" : "");
     else
         result_add_layer(result, layer_names[LAYER_cgroup], false, "%s", box->cgroups->why_not);
+    if (box->is_watched)
+        result_add_layer(result, layer_names[LAYER_watchdog], true, "in place of groups, every 10 ms: memory pids cpu");
     result_add_layer(result, layer_names[LAYER_capabilities], true, "none");
     result_add_layer(result, layer_names[LAYER_no_new_privs], true, "on");
     result_add_layer(result, layer_names[LAYER_seccomp], true, "container%s", box->listener_fd >= 0 ? "" : ", no listener");

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "engine/engine.h"
-#include "engine/process/watchdog.h"
+#include "engine/watchdog.h"
 
 /* Takes one notification from the listener. True when the call must end the box; *ret_call is its name. */
 bool mediate_answer(struct box *box, const struct watchdog *watchdog, const char **ret_call);

@@ -11,7 +11,7 @@
 #include "engine/launch.h"
 #include "engine/layers.h"
 #include "engine/process/mediate.h"
-#include "engine/process/watchdog.h"
+#include "engine/watchdog.h"
 #include "image/host_view.h"
 #include "os/capabilities.h"
 #include "os/hardening.h"
@@ -255,6 +255,7 @@ static int process_start(struct box *box, struct result *result, struct error *e
         return status;
     bool own_uid = box->identity->has_uid && !hardening_removed(box_uid);
     struct watchdog *watchdog = calloc(1, sizeof *watchdog);
+    box->is_watched = true;
     box->engine_data = watchdog;
     box->scratch_fd = fcntl(box->identity->directory_fd, F_DUPFD_CLOEXEC, 0);
     if (!watchdog || box->scratch_fd < 0)
@@ -287,8 +288,10 @@ static int process_start(struct box *box, struct result *result, struct error *e
 
 static void process_measure(struct box *box, struct measurement *now)
 {
-    if (box->engine_data)
-        watchdog_measure(box->engine_data, box, now);
+    if (!box->engine_data)
+        return;
+    watchdog_measure(box->engine_data, box, now);
+    watchdog_measure_disk(box->engine_data, box, now);
 }
 
 static bool process_answer(struct box *box, const char **ret_call)
@@ -343,5 +346,4 @@ const struct engine engine_process = {
     .answer = process_answer,
     .stop = process_stop,
     .destroy = process_destroy,
-    .measure_period_ms = 10,
 };

@@ -12,7 +12,11 @@ struct watchdog {
     int64_t peak_pids;
 };
 
+/* Memory, processes and CPU time. */
 void watchdog_measure(struct watchdog *watchdog, const struct box *box, struct measurement *now);
+
+/* The private directory, where it is not a file system with a limit of its own. */
+void watchdog_measure_disk(struct watchdog *watchdog, const struct box *box, struct measurement *now);
 
 /* Is this process (or thread) one of the box? */
 bool watchdog_owns(const struct watchdog *watchdog, pid_t pid);

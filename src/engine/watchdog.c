@@ -1,4 +1,4 @@
-#include "engine/process/watchdog.h"
+#include "engine/watchdog.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -129,11 +129,15 @@ void watchdog_measure(struct watchdog *watchdog, const struct box *box, struct m
     if (now->pids > watchdog->peak_pids)
         watchdog->peak_pids = now->pids;
     now->peak_pids = watchdog->peak_pids;
-    look_at_disk(watchdog, box);
-    now->disk_bytes = watchdog->disk_bytes;
-    now->disk_is_full = watchdog->disk_entries > box->limits->value[LIMIT_inodes];
     if (hardening_removed(watchdog))
-        now->memory_bytes = now->pids = now->disk_bytes = now->cpu_user_us = now->cpu_system_us = 0;
+        now->memory_bytes = now->pids = now->cpu_user_us = now->cpu_system_us = 0;
+}
+
+void watchdog_measure_disk(struct watchdog *watchdog, const struct box *box, struct measurement *now)
+{
+    look_at_disk(watchdog, box);
+    now->disk_bytes = hardening_removed(watchdog) ? 0 : watchdog->disk_bytes;
+    now->disk_is_full = watchdog->disk_entries > box->limits->value[LIMIT_inodes];
 }
 
 bool watchdog_owns(const struct watchdog *watchdog, pid_t pid)

@@ -1,0 +1,19 @@
+"""Shared by the abuse tests: every test must leave the host as it found it."""
+import attack
+import box
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm():
+    """State directories exist after the first run of each engine."""
+    for engine in box.ENGINES:
+        box.raw("run", "--isolation", engine, "--", "/bin/true")
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left():
+    before = box.census()
+    yield
+    left = attack.leftovers(before)
+    assert not left, f"left behind: {left}"
