@@ -166,6 +166,17 @@ bool text_is_utf8(const char *text, size_t length)
     return true;
 }
 
+int text_append_utf8(struct buffer *into, const char *data, size_t length)
+{
+    int status = into->data ? 0 : buffer_append(into, "", 0);
+    for (size_t i = 0; status == 0 && i < length;) {
+        size_t step = text_utf8_sequence((const unsigned char *)data + i, length - i);
+        status = buffer_append(into, step ? data + i : "\xef\xbf\xbd", step ? step : 3);
+        i += step ? step : 1;
+    }
+    return status;
+}
+
 size_t text_edit_distance(const char *one, const char *other)
 {
     enum { LONGEST = 64 };

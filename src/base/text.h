@@ -1,6 +1,8 @@
 /* Quantities as people write them, and small helpers for strings. */
 #pragma once
 
+#include "base/bytes.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +25,9 @@ const char *text_format_duration(int64_t ms, char *into, size_t size);
 /* A user name, image name, environment variable name: what may appear in paths or lists that we build. */
 bool text_is_plain_name(const char *text);
 bool text_is_environment_name(const char *text, size_t length);
+
+/* Appends the bytes as UTF-8: what is not becomes U+FFFD, one for each byte. 0 or -ENOMEM. */
+int text_append_utf8(struct buffer *into, const char *data, size_t length);
 
 bool text_is_utf8(const char *text, size_t length);
 

@@ -55,6 +55,7 @@ int main(int argc, char **argv)
 {
     fill_standard_descriptors();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file limit of the caller's is an error, not our end */
 #ifdef CLOCHE_TEST_HOOKS
     if (!hardening_read_environment()) {
         fprintf(stderr, "cloche: CLOCHE_WEAKEN names a step that does not exist\n");

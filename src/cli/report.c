@@ -97,10 +97,14 @@ void report_remarks(const struct result *result)
 
 void report_error_json(const struct error *err)
 {
-    json_t *object = json_pack("{s:{s:s,s:s}}", "error", "code", error_kind_name(err->kind), "message", err->text);
+    scope_buffer text_clean = {0}, subject = {0}; /* what the caller gave may stand in them, cut anywhere */
+    text_append_utf8(&text_clean, err->text, strlen(err->text));
+    text_append_utf8(&subject, err->subject, strlen(err->subject));
+    json_t *object =
+        json_pack("{s:{s:s,s:s}}", "error", "code", error_kind_name(err->kind), "message", text_clean.data);
     if (err->subject[0])
         json_object_set_new(json_object_get(object, "error"), err->kind == ERROR_LAYER ? "layer" : "field",
-                            json_string(err->subject));
+                            json_string(subject.data));
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     printf("%s\n", text ? text : "{\"error\":{\"code\":\"host_failure\",\"message\":\"no memory\"}}");
     free(text);

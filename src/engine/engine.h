@@ -1,8 +1,7 @@
 /* An engine is one way of isolating. All sit behind this table; engines never know each other.
  *
- * A sandbox (struct box) is made by start(), which returns when every layer is on and proved and the program waits
- * for the word to go. The supervisor (supervise.h) gives the word, moves the data, watches the limits, and decides
- * the cause. stop() ends every process in the box; finish() waits for them, takes the last measurements; after it
+ * A sandbox (struct box) is made by start(), which returns when every layer is on and proved and the word to go is
+ * given. The supervisor (supervise.h) moves the data, watches the limits, and decides the cause. stop() ends every process in the box; finish() waits for them, takes the last measurements; after it
  * nothing in the box runs any more and its files can be collected. destroy() gives everything back. */
 #pragma once
 
@@ -54,6 +53,8 @@ struct box {
     int listener_fd;                    /* seccomp notifications; -1: none */
     int scratch_fd;                     /* directory that holds output/, tmp/ … of the box */
     struct cgroup group;                /* CGROUP_NONE: the box has no group */
+    int stops;          /* how often stop() was called */
+    int64_t started_us; /* when the word to go was given */
     bool is_watched; /* no kernel limit stands behind memory and processes: what is measured decides */
     bool is_reaped;
     int64_t reaped_user_us, reaped_system_us; /* of init and all that it waited for */
@@ -81,7 +82,7 @@ struct engine {
     void (*measure)(struct box *box, struct measurement *now);
     /* A message that waits on listener_fd. Returns true when the box must end; *ret_call names the call. */
     bool (*answer)(struct box *box, const char **ret_call);
-    void (*stop)(struct box *box);
+    void (*stop)(struct box *box); /* called again after a second when the box has not ended */
     int (*destroy)(struct box *box); /* a negative errno when something would not go; may be called again */
 };
 

@@ -2,7 +2,9 @@
 #include INIT_STAMP /* rebuilds this file when init changes */
     .section .rodata
     .global init_blob_start
+    .hidden init_blob_start
     .global init_blob_end
+    .hidden init_blob_end
     .balign 16
 init_blob_start:
     .incbin INIT_BLOB

@@ -1,5 +1,6 @@
 #include "engine/launch.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
 #include "os/hardening.h"
@@ -255,10 +256,18 @@ static int prefer_own_report(struct box *box, struct error *err)
     return err ? err->code : -EIO;
 }
 
+static int give_the_word(struct box *box, struct error *err)
+{
+    char order = INIT_GO;
+    box->started_us = clock_monotonic_us();
+    int status = process_send(box->control_fd, &order, 1, -1);
+    return status < 0 ? error_host(err, status, "cannot give the box the word to go") : 0;
+}
+
 int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err), void *data,
                           struct error *err)
 {
-    bool inspected = !inspect;
+    int status;
     for (;;) {
         struct pollfd polled[] = {{.fd = box->control_fd, .events = POLLIN}, {.fd = box->listener_fd, .events = POLLIN}};
         int ready = poll(polled, 2, timeout_ms);
@@ -288,13 +297,18 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
             break;
         case INIT_LISTENER:
             box->listener_fd = take_fd(&fd);
-            if (!inspected && inspect(data, err) < 0)
+            if (inspect && inspect(data, err) < 0)
                 return prefer_own_report(box, err);
-            inspected = true;
+            status = give_the_word(box, err);
+            if (status < 0)
+                return status;
             break;
         case INIT_VERIFIED:
             box->landlock_abi = message.landlock_abi;
-            return inspected ? 0 : inspect(data, err); /* no listener could be had: only now */
+            if (box->started_us)
+                return 0;
+            status = inspect ? inspect(data, err) : 0; /* no listener could be had: only now */
+            return status < 0 ? status : give_the_word(box, err);
         default:
             return error_host(err, -EPROTO, "init sent an unknown message");
         }

@@ -23,6 +23,7 @@ enum {
     FLOOD_FACTOR = 16,          /* how much more than is kept may be written before the run is ended */
     FLOOD_LEAST = 1 << 20,
     PIDS_STORM_LEAST = 20,      /* refused forks (twice the limit, but so many at least) that make a fork bomb */
+    STOP_AGAIN_US = 1000000,    /* after a stop that did not work */
     DRAIN_US = 5000000,         /* after a stop: how long the end may take */
     ATOMIC_PIPE_WRITE = 4096,   /* poll promises that much room in a pipe */
 };
@@ -213,6 +214,10 @@ static void process_reap(struct supervisor *self)
     while (pid < 0 && errno == EINTR);
     self->process_gone = true;
     self->box->is_reaped = true;
+    /* Init's last words may have come after the look at its socket and before its end. */
+    struct pollfd last = {.fd = self->box->control_fd, .events = POLLIN};
+    while (self->box->control_fd >= 0 && poll(&last, 1, 0) > 0)
+        control_read(self);
     self->box->reaped_user_us = (int64_t)usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec;
     self->box->reaped_system_us = (int64_t)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec;
 }
@@ -353,7 +358,8 @@ static void handle_slots(struct supervisor *self, const struct pollfd *slots)
         } else {
             uint64_t count;
             (void)!read(self->oom_fd, &count, sizeof count);
-            stop_box(self, CAUSE_memory);
+            /* It also fires when somebody removes the group under our feet: then there are no limits any more. */
+            stop_box(self, cgroup_exists(&self->box->group) ? CAUSE_memory : CAUSE_host_failure);
         }
     }
     if (slots[SLOT_CANCEL].revents) {
@@ -396,6 +402,8 @@ static void watch(struct supervisor *self)
         if (ready > 0)
             handle_slots(self, slots);
         int64_t now_us = clock_monotonic_us();
+        if (self->stopping && !self->process_gone && now_us - self->stopped_us > STOP_AGAIN_US && self->box->stops < 2)
+            self->box->engine->stop(self->box);
         if (!self->process_gone && (ready == 0 || now_us - looked_us >= look_period_ms(self->box) * 1000)) {
             look_at_limits(self);
             looked_us = now_us;
@@ -532,12 +540,10 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
     sigset_t pipe_signal, former;
     sigemptyset(&pipe_signal);
     sigaddset(&pipe_signal, SIGPIPE);
+    sigaddset(&pipe_signal, SIGXFSZ); /* and so must a limit of file sizes */
     pthread_sigmask(SIG_BLOCK, &pipe_signal, &former);
 
-    self.started_us = clock_monotonic_us();
-    char order = INIT_GO;
-    if (process_send(box->control_fd, &order, 1, -1) < 0)
-        stop_box(&self, CAUSE_host_failure);
+    self.started_us = box->started_us;
     watch(&self);
     int64_t ended_us = clock_monotonic_us();
     if (!self.process_gone) {
@@ -549,7 +555,7 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
 
     struct timespec at_once = {0};
     if (!sigismember(&former, SIGPIPE))
-        while (sigtimedwait(&pipe_signal, NULL, &at_once) == SIGPIPE)
+        while (sigtimedwait(&pipe_signal, NULL, &at_once) > 0)
             ;
     pthread_sigmask(SIG_SETMASK, &former, NULL);
 

@@ -54,11 +54,13 @@ void image_summaries_free(struct image_summary *summaries, size_t count);
 /* Removes an image. */
 int image_remove(const char *store, const char *name, struct error *err);
 
-/* Makes an image from Debian's packages with mmdebstrap. packages NULL: the default set. */
+/* Makes an image from Debian's packages with mmdebstrap. packages NULL: the default set; suite NULL: bookworm. */
 int image_build(const char *store, const char *name, const char *suite, const struct string_list *packages,
                 const struct image_progress *progress, struct error *err);
 
-/* Takes a `docker save` archive or an OCI layout tar (plain, gzip or zstd). Hostile archives are refused. */
+/* Takes a `docker save` archive or an OCI layout tar (plain, gzip or zstd). Hostile archives are refused: ERROR_SPEC
+ * on "archive", and nothing is left in the store. limits NULL: 20 GiB, 1,000,000 entries, 128 layers. The archive's
+ * parser is libarchive, which ends the process when memory is short: call it from a process that may die. */
 struct image_import_limits {
     int64_t unpacked_bytes; /* of all layers together */
     int64_t entries;

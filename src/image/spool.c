@@ -208,8 +208,7 @@ int spool_fill(struct spool *spool, int dir_fd, const char *name, int archive_fd
     int status = tar_stream_open(archive_fd, limit_bytes, &stream, err);
     if (status < 0)
         return status;
-    struct spool_filling filling = {
-        .spool = spool, .stream = stream, .bytes_left = limit_bytes};
+    struct spool_filling filling = {.spool = spool, .stream = stream, .bytes_left = limit_bytes};
     return spool_read_archive(&filling, archive_fd, progress, err);
 }
 

@@ -174,7 +174,8 @@ static void tar_entry_fill(struct tar_entry *into, struct archive_entry *from)
         into->target = archive_entry_symlink(from);
 }
 
-/* archive_read_next_header2 would skip the rest of the data by itself, but in one call that no limit can stop.
+/* archive_read_next_header2 would skip the rest of the data by itself, but in one call that no limit can
+ * stop.
  */
 static int tar_stream_skip_data(struct tar_stream *stream, struct error *err)
 {

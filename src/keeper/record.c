@@ -2,18 +2,16 @@
 
 #include "base/file.h"
 #include "base/scope.h"
+#include "os/process.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -64,25 +62,12 @@ static void name_of(int number, char *into, size_t size)
     snprintf(into, size, "box-%u-%d", (unsigned)geteuid(), number);
 }
 
-/* Everything under root that has the uid of a dead box. The process engine's boxes have no group to kill. */
-static void kill_uid(uid_t uid)
-{
-    pid_t killer = fork();
-    if (killer == 0) {
-        if (setgroups(0, NULL) == 0 && setresgid(uid, uid, uid) == 0 && setresuid(uid, uid, uid) == 0)
-            kill(-1, SIGKILL);
-        _exit(0);
-    }
-    while (killer > 0 && waitpid(killer, NULL, 0) < 0 && errno == EINTR)
-        ;
-}
-
 static void sweep_box(int number, const struct cgroup_layout *cgroups, struct reap_report *report)
 {
     char name[64];
     name_of(number, name, sizeof name);
-    if (geteuid() == 0)
-        kill_uid((uid_t)(UID_BASE + number));
+    if (geteuid() == 0) /* the process engine's boxes have no group to kill */
+        process_kill_uid((uid_t)(UID_BASE + number));
     struct cgroup group;
     cgroup_open_leftover(cgroups, name, &group);
     for (int i = 0; i < CGROUP_CONTROLLERS; i++)

@@ -1,5 +1,6 @@
 #include "os/mount.h"
 #include "base/scope.h"
+#include "os/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,9 +80,11 @@ int mount_pivot(const char *new_root, const char *old_root, int *ret_child)
 {
     if (chdir(new_root) < 0 || syscall(SYS_pivot_root, ".", old_root) < 0 || chdir("/") < 0)
         return -errno;
-    pid_t child = fork();
+    /* Not the C library's fork: it waits for locks that a thread of our parent may have held when we were cloned. */
+    scope_fd pidfd = -1;
+    pid_t child = process_clone(0, -1, &pidfd);
     if (child < 0)
-        return -errno;
+        return child;
     if (child == 0)
         _exit(umount2(old_root, DETACH) == 0 ? 0 : 1);
     *ret_child = child;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
@@ -27,6 +28,29 @@ pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
     if (pid > 0)
         *ret_pidfd = pidfd;
     return (pid_t)pid;
+}
+
+int process_take_ids(uid_t uid, gid_t gid)
+{
+    if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, gid, gid, gid) < 0 ||
+        syscall(SYS_setresuid, uid, uid, uid) < 0)
+        return -errno;
+    return 0;
+}
+
+void process_kill_uid(uid_t uid)
+{
+    int pidfd = -1;
+    pid_t killer = process_clone(0, -1, &pidfd);
+    if (killer == 0) {
+        if (process_take_ids(uid, uid) == 0)
+            kill(-1, SIGKILL);
+        _exit(0);
+    }
+    if (pidfd >= 0)
+        close(pidfd);
+    while (killer > 0 && waitpid(killer, NULL, 0) < 0 && errno == EINTR)
+        ;
 }
 
 int process_pidfd_open(pid_t pid)

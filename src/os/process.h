@@ -9,6 +9,13 @@
  * negative errno. */
 pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
 
+/* Takes a uid and gid for good, without supplementary groups. Raw system calls: the C library's own functions try to
+ * bring along the threads of the process, which a child of clone does not have. */
+int process_take_ids(uid_t uid, gid_t gid);
+
+/* Kills everything that has this uid, by a child that takes it for a moment. Needs root. */
+void process_kill_uid(uid_t uid);
+
 int process_pidfd_open(pid_t pid);
 int process_pidfd_kill(int pidfd, int signal_number);
 

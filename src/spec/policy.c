@@ -140,7 +140,8 @@ int policy_load(const char *path, struct policy *ret, struct error *err)
         return error_spec(err, "config", "cannot read the configuration %s: %s", file, strerror(-status));
     }
     snprintf(ret->source, sizeof ret->source, "%s", file);
-    status = policy_read_lines(ret, file, text.data, err);
+    status = strlen(text.data) == text.length ? policy_read_lines(ret, file, text.data, err)
+                                              : error_spec(err, "config", "%s: holds a NUL character", file);
     if (status == 0)
         status = policy_check_itself(ret, err);
     if (status < 0)

@@ -26,22 +26,12 @@ static char *base64_encode(const char *data, size_t length)
     return out;
 }
 
-/* Bytes that are not UTF-8 become U+FFFD, one for each byte. */
 static json_t *text_or_replacement(const char *data, size_t length)
 {
     if (text_is_utf8(data, length))
         return json_stringn(data, length);
     scope_buffer clean = {0};
-    for (size_t i = 0; i < length;) {
-        size_t step = 0;
-        for (size_t try = 1; try <= 4 && i + try <= length && !step; try++)
-            if (text_is_utf8(data + i, try))
-                step = try;
-        if (buffer_append(&clean, step ? data + i : "\xef\xbf\xbd", step ? step : 3) < 0)
-            return NULL;
-        i += step ? step : 1;
-    }
-    return json_stringn(clean.data ? clean.data : "", clean.length);
+    return text_append_utf8(&clean, data, length) < 0 ? NULL : json_stringn(clean.data, clean.length);
 }
 
 static void set_bytes(json_t *object, const char *name, const char *name_base64, const char *data, size_t length)

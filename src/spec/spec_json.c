@@ -64,6 +64,8 @@ static int set_environment(struct spec *spec, const json_t *value, struct error 
     const char *name;
     json_t *item;
     json_object_foreach((json_t *)(uintptr_t)value, name, item) {
+        if (!text_is_environment_name(name, strlen(name)))
+            return error_spec(err, "env", "env: '%.64s' is not a name of a variable", name);
         if (!json_is_string(item) || strlen(json_string_value(item)) != json_string_length(item))
             return error_spec(err, "env", "env.%.64s: must be a string without NUL", name);
         char *pair = NULL;

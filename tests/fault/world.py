@@ -48,7 +48,7 @@ def hierarchies():
 
 def build_tool(name, into, *flags):
     target = pathlib.Path(into, name)
-    subprocess.run(["cc", "-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", *flags, "-o", target, HERE / f"{name}.c"],
+    subprocess.run(["cc", "-std=gnu17", "-O1", "-Wall", "-Wextra", "-Werror", "-o", target, HERE / f"{name}.c", *flags],
                    check=True)
     return target
 

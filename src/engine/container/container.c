@@ -195,11 +195,14 @@ static int child_enter(struct box *box, const struct room *room, uid_t caller_ui
         return status;
     if (!hardening_removed(uts_namespace) && (sethostname("cloche", 6) < 0 || setdomainname("", 0) < 0))
         return error_layer(err, "namespaces", -errno, "cannot set the host name");
-    if (!hardening_removed(apparmor) && (status = enter_profile()) < 0)
-        return error_layer(err, "apparmor", status, "cannot enter the profile");
     if (box->identity->has_uid && (status = identity_leave_root(box->identity, err)) < 0)
         return status;
-    return identity_drop_capabilities(err);
+    if ((status = identity_drop_capabilities(err)) < 0)
+        return status;
+    /* Last, so that the profile need not allow any of the above. */
+    if (!hardening_removed(apparmor) && (status = enter_profile()) < 0)
+        return error_layer(err, "apparmor", status, "cannot enter the profile");
+    return 0;
 }
 
 __attribute__((noreturn)) static void child_main(struct box *box, const struct room *room, struct launch *launch,
@@ -317,6 +320,7 @@ static void container_measure(struct box *box, struct measurement *now)
 
 static void container_stop(struct box *box)
 {
+    box->stops++;
     if (box->pidfd >= 0)
         process_pidfd_kill(box->pidfd, SIGKILL);
     if (hardening_removed(pid_namespace))

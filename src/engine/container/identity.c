@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -32,9 +31,6 @@ int identity_map_self(uid_t outside_uid, gid_t outside_gid, struct error *err)
         status = write_map("gid_map", BOX_GID_INSIDE, outside_gid);
     if (status == 0)
         status = write_map("uid_map", BOX_UID_INSIDE, outside_uid);
-    if (status == 0 && (setresgid(BOX_GID_INSIDE, BOX_GID_INSIDE, BOX_GID_INSIDE) < 0 ||
-                        setresuid(BOX_UID_INSIDE, BOX_UID_INSIDE, BOX_UID_INSIDE) < 0))
-        status = -errno;
     return status < 0 ? error_layer(err, "namespaces", status, "cannot map the user of the box") : 0;
 }
 
@@ -44,13 +40,12 @@ int identity_leave_root(const struct box_identity *identity, struct error *err)
         return 0;
     /* The capabilities are kept over the change of uid, because making a user namespace is forbidden to ordinary
      * users on some hosts; they end with the namespace and with identity_drop_capabilities. */
-    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || setgroups(0, NULL) < 0 ||
-        setresgid(identity->uid, identity->uid, identity->uid) < 0 ||
-        setresuid(identity->uid, identity->uid, identity->uid) < 0)
-        return error_layer(err, "box_uid", -errno, "cannot take the box's own uid %u", identity->uid);
+    int status = prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ? -errno : process_take_ids(identity->uid, identity->uid);
+    if (status < 0)
+        return error_layer(err, "box_uid", status, "cannot take the box's own uid %u", identity->uid);
     /* The effective capabilities were cleared by the change of uid, and it is those that the making of a user
      * namespace is checked against. */
-    int status = capabilities_raise();
+    status = capabilities_raise();
     if (status < 0)
         return error_layer(err, "namespaces", status, "cannot keep the power to make a user namespace");
     if (hardening_removed(user_namespace))

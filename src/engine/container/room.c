@@ -12,11 +12,11 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "image/host_view.h"
+#include "os/directory.h"
 #include "os/hardening.h"
 #include "os/mount.h"
 #include "os/process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -103,20 +103,19 @@ static bool is_our_own_place(const char *name)
 
 static int show_directory_image(int image_fd)
 {
-    int copy = openat(image_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    scope_dir *dir = copy < 0 ? NULL : fdopendir(copy);
-    if (!dir)
-        return -errno;
+    scope_fd list = openat(image_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     scope_fd root = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    struct dirent *entry;
-    while ((errno = 0, entry = readdir(dir))) {
-        if (is_our_own_place(entry->d_name))
-            continue;
-        int status = show_entry(image_fd, entry->d_name, root, image_flags());
-        if (status < 0)
-            return status;
+    if (list < 0 || root < 0)
+        return -errno;
+    struct directory_reader reader;
+    directory_reader_start(&reader, list);
+    const char *name;
+    int status;
+    while ((status = directory_reader_next(&reader, &name)) > 0) {
+        if (!is_our_own_place(name) && (status = show_entry(image_fd, name, root, image_flags())) < 0)
+            break;
     }
-    return -errno; /* 0 at the end of the list */
+    return status;
 }
 
 static int show_image(const struct room *room)
@@ -264,15 +263,18 @@ static bool is_open_proc_entry(const char *name)
  * end faster, since every mount costs at both times. */
 static int mask_proc(void)
 {
-    scope_dir *dir = opendir("proc");
-    if (!dir)
+    scope_fd list = open("proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (list < 0)
         return -errno;
-    struct dirent *entry;
-    while ((errno = 0, entry = readdir(dir))) {
+    struct directory_reader reader;
+    directory_reader_start(&reader, list);
+    const char *name;
+    int more;
+    while ((more = directory_reader_next(&reader, &name)) > 0) {
         struct stat status;
-        if (is_open_proc_entry(entry->d_name))
+        if (is_open_proc_entry(name))
             continue;
-        if (fstatat(dirfd(dir), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
+        if (fstatat(list, name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
             if (errno == ENOENT)
                 continue;
             return -errno;
@@ -280,12 +282,12 @@ static int mask_proc(void)
         if (S_ISLNK(status.st_mode) || (status.st_mode & 0007) == 0)
             continue;
         char path[NAME_MAX + 8];
-        snprintf(path, sizeof path, "proc/%s", entry->d_name);
+        snprintf(path, sizeof path, "proc/%s", name);
         int covered = mount_cover(S_ISDIR(status.st_mode) ? "code/.empty" : "dev/null", path);
         if (covered < 0 && covered != -ENOENT)
             return covered;
     }
-    return -errno; /* 0 at the end of the list */
+    return more;
 }
 
 static int make_proc(struct error *err)

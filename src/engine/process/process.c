@@ -21,7 +21,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -45,8 +44,9 @@ static int make_private_places(struct box *box)
         bool writable;
     } places[] = {{"tmp", true}, {"home", true}, {"output", true}, {"code", false}, {"input", false}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        if (mkdirat(box->scratch_fd, places[i].name, places[i].writable ? 0700 : 0755) < 0)
-            return -errno;
+        mode_t mode = places[i].writable ? 0700 : 0755;
+        if (mkdirat(box->scratch_fd, places[i].name, mode) < 0 || fchmodat(box->scratch_fd, places[i].name, mode, 0) < 0)
+            return -errno; /* twice, because the caller's umask counts for the first */
         if (places[i].writable && box->identity->has_uid && !hardening_removed(box_uid) &&
             fchownat(box->scratch_fd, places[i].name, box->identity->uid, box->identity->uid, AT_SYMLINK_NOFOLLOW) < 0)
             return -errno;
@@ -202,8 +202,7 @@ __attribute__((noreturn)) static void child_main(const struct box *box, struct l
         error_layer(&err, "bounding_set", status, "cannot empty the capability bounding set (CAP_SETPCAP is needed)");
     if (status == 0 && box->identity->has_uid && !hardening_removed(box_uid)) {
         uid_t uid = box->identity->uid;
-        if (status == 0 && (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0))
-            status = -errno;
+        status = process_take_ids(uid, uid);
         if (status < 0)
             error_layer(&err, "box_uid", status, "cannot take the box's own uid %u (CAP_SETUID and "
                         "CAP_SETGID are needed when started by root)", uid);
@@ -299,39 +298,51 @@ static bool process_answer(struct box *box, const char **ret_call)
     return mediate_answer(box, box->engine_data, ret_call);
 }
 
-/* One signal to everything that has the box's uid, sent by a process that takes it for a moment. */
-static void kill_by_uid(uid_t uid)
-{
-    pid_t killer = fork();
-    if (killer == 0) {
-        if (setgroups(0, NULL) == 0 && setresgid(uid, uid, uid) == 0 && setresuid(uid, uid, uid) == 0)
-            kill(-1, SIGKILL);
-        _exit(0);
-    }
-    while (killer > 0 && waitpid(killer, NULL, 0) < 0 && errno == EINTR)
-        ;
-}
-
+/* Init ends the box and waits for all that was in it. An init that does not (a guest of the same uid may have stopped
+ * it, on kernels without signal scope) is asked a second time, and then there is no asking. */
 static void process_stop(struct box *box)
 {
     char order = INIT_STOP;
+    bool asked_before = box->stops++ > 0;
+    if (!asked_before && box->control_fd >= 0 && process_send(box->control_fd, &order, 1, -1) == 0)
+        return;
     if (box->identity->has_uid && !hardening_removed(box_uid)) {
-        kill_by_uid(box->identity->uid);
+        process_kill_uid(box->identity->uid);
         return;
     }
-    if (box->control_fd < 0 || process_send(box->control_fd, &order, 1, -1) < 0) {
-        static pid_t pids[4096];
-        size_t count = process_tree_list(box->pid, pids, sizeof pids / sizeof *pids);
-        for (size_t i = 0; i < count; i++)
-            kill(pids[i], SIGKILL);
-        process_pidfd_kill(box->pidfd, SIGKILL);
+    static pid_t pids[4096];
+    size_t count = process_tree_list(box->pid, pids, sizeof pids / sizeof *pids);
+    for (size_t i = 0; i < count; i++)
+        kill(pids[i], SIGKILL);
+    process_pidfd_kill(box->pidfd, SIGKILL);
+}
+
+/* When init was killed, its children came to us, the next subreaper: those of the box's uid are ours to bury. */
+static void bury_orphans(uid_t uid)
+{
+    static pid_t pids[4096];
+    for (int attempt = 0; attempt < 100; attempt++) {
+        size_t count = process_tree_list(getpid(), pids, sizeof pids / sizeof *pids), left = 0;
+        for (size_t i = 0; i < count; i++) {
+            char path[32];
+            struct stat owner;
+            snprintf(path, sizeof path, "/proc/%d", (int)pids[i]);
+            if (stat(path, &owner) == 0 && owner.st_uid == uid)
+                left += waitpid(pids[i], NULL, WNOHANG | __WALL) == 0;
+        }
+        if (!left)
+            return;
+        process_kill_uid(uid);
+        usleep(1000);
     }
 }
 
 static int process_destroy(struct box *box)
 {
-    if (box->identity->has_uid && !hardening_removed(box_uid) && box->pid > 0)
-        kill_by_uid(box->identity->uid); /* also when init was killed and its children came to us */
+    if (box->identity->has_uid && !hardening_removed(box_uid) && box->pid > 0) {
+        process_kill_uid(box->identity->uid);
+        bury_orphans(box->identity->uid);
+    }
     free(box->engine_data);
     box->engine_data = NULL;
     return 0;

@@ -219,6 +219,13 @@ void cgroup_usage_read(const struct cgroup *group, struct cgroup_usage *ret)
     ret->cpu_system_us = read_number(group->dir_fd[CGROUP_CPUACCT], "cpuacct.usage_sys", 0) / 1000;
 }
 
+bool cgroup_exists(const struct cgroup *group)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s", group->base[CGROUP_MEMORY], group->name);
+    return access(path, F_OK) == 0;
+}
+
 int cgroup_watch_oom(const struct cgroup *group, short *ret_events)
 {
     if (group->version == CGROUP_V2) {

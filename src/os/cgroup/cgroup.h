@@ -88,6 +88,9 @@ void cgroup_usage_read(const struct cgroup *group, struct cgroup_usage *ret);
 /* A descriptor that becomes ready (for *ret_events) when the group runs out of memory, or -1. */
 int cgroup_watch_oom(const struct cgroup *group, short *ret_events);
 
+/* Are its directories still there? */
+bool cgroup_exists(const struct cgroup *group);
+
 /* Ends every process in the group: cgroup.kill, or freeze, signal and thaw. */
 void cgroup_kill(const struct cgroup *group);
 

@@ -1,0 +1,42 @@
+#include "os/directory.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct kernel_entry {
+    uint64_t inode;
+    int64_t offset;
+    uint16_t length;
+    uint8_t type;
+    char name[];
+};
+
+void directory_reader_start(struct directory_reader *reader, int fd)
+{
+    reader->fd = fd;
+    reader->length = reader->at = 0;
+    lseek(fd, 0, SEEK_SET);
+}
+
+int directory_reader_next(struct directory_reader *reader, const char **ret_name)
+{
+    for (;;) {
+        if (reader->at >= reader->length) {
+            reader->at = 0;
+            reader->length = syscall(SYS_getdents64, reader->fd, reader->block, sizeof reader->block);
+            if (reader->length < 0)
+                return -errno;
+            if (reader->length == 0)
+                return 0;
+        }
+        const struct kernel_entry *entry = (const struct kernel_entry *)(reader->block + reader->at);
+        reader->at += entry->length;
+        if (strcmp(entry->name, ".") == 0 || strcmp(entry->name, "..") == 0)
+            continue;
+        *ret_name = entry->name;
+        return 1;
+    }
+}

@@ -1,0 +1,286 @@
+"""Disk: filled by bytes, by inodes, by links, by what cannot be seen."""
+import os
+import pathlib
+import shutil
+
+import attack
+import box
+import pytest
+
+DISK = 8 << 20
+LIMITS = ("--disk", str(DISK), "--wall", "8s")
+
+FILL = r"""
+/* fill PLACE KIND WANTED: writes until WANTED bytes (or entries) are there, or it is refused; prints what it got. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+static char chunk[65536];
+static int64_t got, wanted;
+static void end(const char *word)
+{
+    printf("%s %lld errno %d\n", word, (long long)got, errno);
+    fflush(stdout);
+    usleep(400000);
+    _exit(strcmp(word, "refused") == 0 ? 1 : 0);
+}
+static void more(int64_t bytes) { if ((got += bytes) >= wanted) end("had"); }
+int main(int argc, char **argv)
+{
+    char name[512];
+    const char *kind = argv[2];
+    signal(SIGXFSZ, SIG_IGN);
+    wanted = atoll(argv[3]);
+    memset(chunk, 'x', sizeof chunk);
+    if (chdir(argv[1]) < 0)
+        end("refused");
+    for (int i = 0;; i++) {
+        snprintf(name, sizeof name, "n%d", i);
+        if (strcmp(kind, "files") == 0 || strcmp(kind, "deleted") == 0) {
+            int fd = open(name, O_CREAT | O_WRONLY, 0600);
+            if (fd < 0)
+                end("refused");
+            if (strcmp(kind, "deleted") == 0)
+                unlink(name);
+            for (int j = 0; j < 16; j++) {
+                ssize_t length = write(fd, chunk, sizeof chunk);
+                if (length <= 0)
+                    end("refused");
+                more(length);
+            }
+            if (strcmp(kind, "files") == 0)
+                close(fd);
+        } else if (strcmp(kind, "one") == 0) {
+            static int fd = -1;
+            if (fd < 0)
+                fd = open("one", O_CREAT | O_WRONLY, 0600);
+            ssize_t length = write(fd, chunk, sizeof chunk);
+            if (length <= 0)
+                end("refused");
+            more(length);
+        } else if (strcmp(kind, "fallocate") == 0) {
+            int fd = open(name, O_CREAT | O_WRONLY, 0600);
+            if (fd < 0 || posix_fallocate(fd, 0, 1 << 20) != 0)
+                end("refused");
+            close(fd);
+            more(1 << 20);
+        } else if (strcmp(kind, "unnamed") == 0) {
+            int fd = open(".", O_TMPFILE | O_WRONLY, 0600);
+            if (fd < 0)
+                end("refused");
+            for (int j = 0; j < 16; j++) {
+                ssize_t length = write(fd, chunk, sizeof chunk);
+                if (length <= 0)
+                    end("refused");
+                more(length);
+            }
+        } else if (strcmp(kind, "mapped") == 0) {
+            int fd = open(name, O_CREAT | O_RDWR, 0600);
+            if (fd < 0 || ftruncate(fd, 4 << 20) < 0)
+                end("refused");
+            char *at = mmap(NULL, 4 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+            close(fd);
+            for (int j = 0; j < 4 << 20; j += 4096) {
+                at[j] = 1; /* SIGBUS when the file system is full */
+                more(4096);
+            }
+        } else if (strcmp(kind, "inodes") == 0) {
+            int fd = open(name, O_CREAT | O_WRONLY, 0600);
+            if (fd < 0)
+                end("refused");
+            close(fd);
+            more(1);
+        } else if (strcmp(kind, "directories") == 0) {
+            if (mkdir(name, 0700) < 0)
+                end("refused");
+            more(1);
+        } else if (strcmp(kind, "links") == 0) {
+            if (i == 0)
+                close(open("target", O_CREAT | O_WRONLY, 0600));
+            if (link("target", name) < 0)
+                end("refused");
+            more(1);
+        } else if (strcmp(kind, "symlinks") == 0) {
+            memset(name + 100, 't', 300);
+            name[400] = '\0';
+            char own[32];
+            snprintf(own, sizeof own, "s%d", i);
+            if (symlink(name + 100, own) < 0)
+                end("refused");
+            more(1);
+        } else if (strcmp(kind, "deep") == 0) {
+            if (mkdir("d", 0700) < 0 || chdir("d") < 0)
+                end("refused");
+            more(1);
+        } else {
+            return 9;
+        }
+    }
+}
+"""
+
+
+def fill(place, kind, wanted, *, limits=LIMITS, **options):
+    return attack.run(attack.program("abuse-fill", FILL), place, kind, wanted, limits=limits, **options)
+
+
+
+
+def fill_in(variable, kind, wanted, *, engine, limits=LIMITS, weaken=None):
+    """Like fill, in the directory that a variable of the box names."""
+    program = attack.program("abuse-fill", FILL)
+    return box.run("--read", attack.directory(), *limits, "--", "/bin/sh", "-c", f'exec {program} "${variable}" {kind} {wanted}', engine=engine,
+                   weaken=weaken)
+
+
+@pytest.mark.parametrize("kind", ["one", "files", "fallocate", "mapped"])
+@pytest.mark.parametrize("variable", ["TMPDIR", "HOME", "CLOCHE_OUTPUT"])
+def test_disk_fill_stops_at_the_limit(engine, variable, kind):
+    result = fill_in(variable, kind, 64 << 20, engine=engine)
+    assert result.cause == "disk", result
+    assert not result.stdout.startswith("had")
+    if engine == "container":
+        assert result.usage["disk_bytes"] <= DISK
+
+
+@pytest.mark.parametrize("kind", ["one", "files", "fallocate", "mapped"])
+def test_same_fill_is_had_under_a_higher_limit(engine, kind):
+    result = fill_in("TMPDIR", kind, 24 << 20, engine=engine, limits=("--disk", "40M", "--wall", "8s"))
+    assert result.stdout.startswith("had "), result
+
+
+def test_same_fill_is_had_without_the_protecting_step(engine):
+    steps = {"container": "scratch_size,rlimits", "process": "watchdog,rlimits"}[engine]
+    result = fill_in("TMPDIR", "files", 24 << 20, engine=engine, weaken=steps)
+    assert result.stdout.startswith("had "), result
+
+
+@pytest.mark.parametrize("place", ["/dev/shm", "/run", "/tmp", "/", "/code", "/data", "/data/input", "/usr", "/home", "/dev", "/proc", "/sys", "/etc"])
+def test_no_other_place_takes_more(place):
+    """Every directory that there is: the sum of what can be written stays within the one limit."""
+    result = fill(place, "files", 64 << 20)
+    assert not result.stdout.startswith("had"), result
+    assert result.usage["disk_bytes"] <= DISK
+
+
+def test_all_places_together_stay_within_the_limit():
+    code = ("import os\ntotal = 0\nfor p in ('/tmp', '/home/user', '/data/output', '/dev/shm'):\n  try:\n    with open(p + '/f', 'wb', buffering=0) as f:\n"
+            "      while True: total += f.write(bytes(65536))\n  except OSError: pass\nprint(total)")
+    result = box.python(code, *LIMITS)
+    assert int(result.stdout) <= DISK, result
+
+
+@pytest.mark.parametrize("kind", ["inodes", "directories", "links", "symlinks", "deep"])
+def test_inode_fill_stops_at_the_limit(engine, kind):
+    limits = ("--inodes", "2000", "--wall", "8s", "--disk", "64M")
+    result, seconds = attack.timed(fill_in, "TMPDIR", kind, 60000, engine=engine, limits=limits)
+    if engine == "container":
+        assert result.cause == "disk" and result.stdout.startswith("refused"), result
+        assert int(result.stdout.split()[1]) <= 2000
+    else:
+        assert result.cause == "disk", result
+    assert seconds < 6
+
+
+@pytest.mark.parametrize("kind", ["inodes", "directories", "links", "symlinks"])
+def test_same_inodes_are_had_under_a_higher_limit(engine, kind):
+    result = fill_in("TMPDIR", kind, 3000, engine=engine, limits=("--inodes", "9000", "--wall", "8s"))
+    assert result.stdout.startswith("had "), result
+
+
+def test_same_inodes_are_had_without_the_protecting_step(engine):
+    steps = {"container": "scratch_inodes", "process": "watchdog"}[engine]
+    result = fill_in("TMPDIR", "inodes", 5000, engine=engine, limits=("--inodes", "2000", "--wall", "8s"), weaken=steps)
+    assert result.stdout.startswith("had "), result
+
+
+@pytest.mark.parametrize("kind", ["deleted", "unnamed"])
+def test_files_without_a_name_count(kind):
+    result = fill_in("TMPDIR", kind, 64 << 20, engine="container")
+    assert result.cause == "disk" and int(result.stdout.split()[1]) <= DISK, result
+
+
+@pytest.mark.parametrize("kind", ["deleted", "unnamed"])
+def test_files_without_a_name_of_the_process_engine_are_given_back(kind):
+    """It promises a bound for each of them, not for their sum (see `cloche doctor`); the host gets all of it back."""
+    free = shutil.disk_usage("/var/lib").free
+    result = fill_in("TMPDIR", kind, 64 << 20, engine="process")
+    assert result.cause in ("disk", "exit"), result
+    assert shutil.disk_usage("/var/lib").free > free - (40 << 20)
+
+
+def test_single_file_without_a_name_is_bounded(engine):
+    code = ("import os, signal\nfd = os.open(os.environ['TMPDIR'], os.O_TMPFILE | os.O_RDWR)\nn = 0\ntry:\n  while n < 64 << 20: n += os.write(fd, bytes(65536))\n"
+            "except OSError: pass\nprint(n)")
+    result = box.python(code, *LIMITS, engine=engine)
+    assert int(result.stdout or 0) <= DISK + (1 << 20), result
+
+
+def test_sparse_file_of_4_gigabytes(engine, tmp_path):
+    """Apparent size is not content: it is refused by the file size limit, and would be by the collection."""
+    code = "f = open('sparse', 'wb')\ntry: f.truncate(4 << 30); print('made')\nexcept OSError as e: print('refused')"
+    result = box.python(code, "--output", tmp_path, *LIMITS, engine=engine)
+    assert result.stdout == "refused\n", result
+    assert not list(tmp_path.iterdir()) or (tmp_path / "sparse").stat().st_size == 0
+
+
+def test_sparse_file_of_4_gigabytes_is_not_collected(engine, tmp_path):
+    """With the limit of file sizes removed the collection stands alone."""
+    code = "f = open('sparse', 'wb'); f.truncate(4 << 30); f.close(); open('real', 'w').write('x'); print('made')"
+    (result, seconds) = attack.timed(box.python, code, "--output", tmp_path, *LIMITS, engine=engine, weaken="rlimits")
+    assert result.stdout == "made\n" and seconds < 5, result
+    assert [file["path"] for file in result.files] == ["real"] and os.listdir(tmp_path) == ["real"]
+    assert [(item["path"], "collect" in item["reason"]) for item in result.not_collected] == [("sparse", True)]
+
+
+def test_many_sparse_files_do_not_fill_the_caller_disk(engine, tmp_path):
+    """Each is within the limit of a file; together they are 800 MB of zeros."""
+    code = "for i in range(100): open(f'{i}', 'wb').truncate(8 << 20)"
+    result, seconds = attack.timed(box.python, code, "--collect", "20M", "--output", tmp_path, *LIMITS, engine=engine)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 20 << 20 and seconds < 6
+    assert len(result.files) + len(result.not_collected) + result.json.get("not_collected_more", 0) == 100, result
+
+
+def test_hardlink_farm_is_collected_within_the_limits(engine, tmp_path):
+    """A thousand names of one file of 1 MB would be a gigabyte on the caller's disk."""
+    code = "import os\nopen('f', 'wb').write(bytes(1 << 20))\nfor i in range(999): os.link('f', f'l{i}')"
+    result = box.python(code, "--collect", "10M", "--output", tmp_path, "--disk", "8M", engine=engine)
+    assert len(result.files) == 10 and sum(path.stat().st_size for path in tmp_path.iterdir()) == 10 << 20, len(result.files)
+    assert len(result.not_collected) + result.json.get("not_collected_more", 0) == 990
+
+
+def test_directory_of_the_box_is_removed_whatever_is_in_it(engine):
+    """Closed directories, deep ones, odd names, immutable wishes: nothing holds the removal up."""
+    code = ("import os\nos.chdir(os.environ['TMPDIR'])\nfor i in range(200):\n  os.mkdir('d' * 200); os.chdir('d' * 200)\nos.chdir(os.environ['TMPDIR'])\n"
+            "os.makedirs('closed/inner'); open('closed/inner/f', 'w'); os.chmod('closed/inner', 0); os.chmod('closed', 0)\n"
+            "open('-rf', 'w'); open('new\\nline', 'w'); open(b'\\xff\\xfe', 'w'); os.symlink('/', 'root'); os.mkfifo('pipe')\n"
+            "for p in (os.environ['HOME'], os.environ['CLOCHE_OUTPUT'], '.'): os.chmod(p, 0)\nprint('done')")
+    result = box.python(code, "--wall", "8s", engine=engine)
+    assert result.stdout == "done\n", result
+
+
+def test_thousand_levels_are_removed(engine):
+    result = fill_in("TMPDIR", "deep", 1000, engine=engine, limits=("--inodes", "9000", "--wall", "8s"))
+    assert result.stdout.startswith("had "), result
+
+
+def test_scratch_of_a_box_is_empty_for_the_next(engine):
+    marker = "residue-of-tenant-a"
+    box.python(f"import os\nfor n in ('TMPDIR', 'HOME', 'CLOCHE_OUTPUT'): open(os.environ[n] + '/x', 'w').write('{marker}' * 1000)", engine=engine)
+    code = ("import os\nfound = []\nfor n in ('TMPDIR', 'HOME', 'CLOCHE_OUTPUT', 'CLOCHE_INPUT'):\n  for top, dirs, files in os.walk(os.environ[n]): found += files\nprint(found)")
+    assert box.python(code, engine=engine).stdout == "[]\n"
+
+
+def test_boxes_of_the_past_are_not_to_be_seen(engine):
+    """The directory of all boxes cannot be listed or entered by one of them."""
+    code = ("import os\nfor p in ('/var/lib/cloche/box', '/var/lib/cloche', '/run/cloche'):\n  try: print(os.listdir(p))\n  except OSError as e: print('no')")
+    other = pathlib.Path("/var/lib/cloche/box")
+    assert box.python(code, engine=engine).stdout == "no\nno\nno\n"
+    assert not other.exists() or (other.stat().st_mode & 0o777) in (0o700, 0o711, 0o755)
