@@ -1,14 +1,14 @@
 /* cloche-init: the first process in a box, and the only one of ours in it.
  *
- * Theory of operation. The launcher builds the room (namespaces, root, groups, ids) and executes this program in
- * it from a sealed memfd, so that nothing of the launcher's memory, arguments or environment is inside. Init puts
- * on the last layers (rlimits, no_new_privs, Landlock, seccomp), proves all of them (verify.c), reports, and waits
- * for INIT_GO. Only then does it fork and execute the user's program. It reaps whatever is orphaned, reports how
- * the program ended, kills the rest, and exits.
+ * Theory of operation. The launcher builds the room (namespaces, root, groups, ids) and executes this program
+ * in it from a sealed memfd, so that nothing of the launcher's memory, arguments or environment is inside.
+ * Init puts on the last layers (rlimits, no_new_privs, Landlock, seccomp), proves all of them (verify.c),
+ * reports, and waits for INIT_GO. Only then does it fork and execute the user's program. It reaps whatever is
+ * orphaned, reports how the program ended, kills the rest, and exits.
  *
- * In a container init is pid 1 and wears the layers itself. In the process engine it is a subreaper that must be
- * able to kill what the program leaves behind, so only its child wears them; signal scope, another uid, or the
- * supervisor keeps the child's hands off it.
+ * In a container init is pid 1 and wears the layers itself. In the process engine it is a subreaper that must
+ * be able to kill what the program leaves behind, so only its child wears them; signal scope, another uid, or
+ * the supervisor keeps the child's hands off it.
  *
  * If the launcher dies, the control socket closes, and init ends the box. */
 #include "layers.h"
@@ -48,7 +48,8 @@ static void die(const char *subject, int code, const char *text)
 static void plan_read(void)
 {
     struct stat status;
-    if (fstat(INIT_PLAN_FD, &status) < 0 || status.st_size < (off_t)sizeof *plan || status.st_size > PLAN_SIZE_MAX)
+    if (fstat(INIT_PLAN_FD, &status) < 0 || status.st_size < (off_t)sizeof *plan ||
+        status.st_size > PLAN_SIZE_MAX)
         die(NULL, -EINVAL, "the plan has a wrong size");
     size_t size = (size_t)status.st_size;
     plan = malloc(size + 1);
@@ -137,7 +138,8 @@ static void run_program(char **argv, char **envp)
     if (!hardening_removed(new_session) && setsid() < 0)
         die("new_session", -errno, "cannot make a session of its own");
     struct layers_fault fault = {0};
-    if (plan->flags & PLAN_CONTAINER && plan->flags & PLAN_SIGNAL_SCOPE && layers_put_on_inner_scope(&fault) < 0)
+    if (plan->flags & PLAN_CONTAINER && plan->flags & PLAN_SIGNAL_SCOPE &&
+        layers_put_on_inner_scope(&fault) < 0)
         die(fault.layer, fault.code, fault.text);
     struct init_message message = {.kind = INIT_EXEC_FAILED};
     if (chdir(strings[0]) < 0) {
@@ -215,7 +217,8 @@ static void watch(pid_t program, int signal_fd)
             char order = INIT_STOP;
             /* The program waits for its INIT_GO on the same socket: leave that to it. */
             ssize_t length = recv(INIT_CONTROL_FD, &order, 1, MSG_PEEK | MSG_DONTWAIT);
-            if (length == 0 || (length == 1 && order != INIT_GO) || (length < 0 && errno != EAGAIN && errno != EINTR))
+            if (length == 0 || (length == 1 && order != INIT_GO) ||
+                (length < 0 && errno != EAGAIN && errno != EINTR))
                 end_box();
             usleep(200);
         }

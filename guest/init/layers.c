@@ -36,7 +36,8 @@ static int put_on_rlimits(const struct init_plan *plan, struct layers_fault *fau
     return 0;
 }
 
-static int put_on_landlock(const struct layers_wanted *wanted, struct layers_state *state, struct layers_fault *fault)
+static int put_on_landlock(const struct layers_wanted *wanted, struct layers_state *state,
+                           struct layers_fault *fault)
 {
     const struct init_plan *plan = wanted->plan;
     int abi = landlock_abi();
@@ -113,7 +114,8 @@ int layers_put_on(const struct layers_wanted *wanted, struct layers_state *state
         return layers_fail(fault, "capabilities", dropped, "cannot give up capabilities");
     if (!hardening_removed(rlimits) && put_on_rlimits(plan, fault) < 0)
         return -1;
-    bool landlock = plan->flags & PLAN_LANDLOCK && !(hardening_removed(landlock) && hardening_removed(landlock_scope));
+    bool landlock =
+        plan->flags & PLAN_LANDLOCK && !(hardening_removed(landlock) && hardening_removed(landlock_scope));
     if (landlock && put_on_landlock(wanted, state, fault) < 0)
         return -1;
     if (!hardening_removed(seccomp) && put_on_seccomp(plan, fault) < 0)

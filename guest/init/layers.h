@@ -21,7 +21,8 @@ struct layers_fault {
 
 int layers_fail(struct layers_fault *fault, const char *layer, int code, const char *text);
 
-/* In a container, for the program alone: a scope inside init's own, so that it cannot even name init in a signal. */
+/* In a container, for the program alone: a scope inside init's own, so that it cannot even name init in a
+ * signal. */
 int layers_put_on_inner_scope(struct layers_fault *fault);
 
 int layers_put_on(const struct layers_wanted *wanted, struct layers_state *state, struct layers_fault *fault);

@@ -1,8 +1,8 @@
 /* What the launcher tells init, and what init tells back.
  *
- * The plan is one block in a sealed memfd: this header, then `string_count` NUL-terminated strings in the order of
- * the counts. Messages go over a SOCK_SEQPACKET pair. Everything that init says after INIT_GO must be read as if
- * the guest had said it: init shares the guest's uid. */
+ * The plan is one block in a sealed memfd: this header, then `string_count` NUL-terminated strings in the
+ * order of the counts. Messages go over a SOCK_SEQPACKET pair. Everything that init says after INIT_GO must
+ * be read as if the guest had said it: init shares the guest's uid. */
 #pragma once
 
 #include <stdint.h>
@@ -13,14 +13,14 @@ enum { PLAN_MAGIC = 0x636c6f31, PLAN_SIZE_MAX = 8 << 20 };
 enum { INIT_CONTROL_FD = 3, INIT_PLAN_FD = 4 };
 
 enum plan_flag {
-    PLAN_CONTAINER = 1 << 0,     /* pid 1 of its own pid namespace: the layers go on init itself */
-    PLAN_LANDLOCK = 1 << 1,      /* file rules are wanted */
-    PLAN_LISTENER = 1 << 2,      /* ask for a seccomp listener */
-    PLAN_OWN_UID = 1 << 3,       /* nobody else on the host has our uid: kill(-1) reaches the box and only it */
-    PLAN_SIGNAL_SCOPE = 1 << 4,  /* Landlock must keep signals inside */
-    PLAN_HOST_VIEW = 1 << 7,     /* the image is the view of the host's programs */
-    PLAN_DETACHING = 1 << 6,     /* a child of ours is detaching the old root: wait for it, it must succeed */
-    PLAN_MOUNTED_ROOT = 1 << 5,  /* the root must be read-only and the scratch places writable */
+    PLAN_CONTAINER = 1 << 0, /* pid 1 of its own pid namespace: the layers go on init itself */
+    PLAN_LANDLOCK = 1 << 1,  /* file rules are wanted */
+    PLAN_LISTENER = 1 << 2,  /* ask for a seccomp listener */
+    PLAN_OWN_UID = 1 << 3,   /* nobody else on the host has our uid: kill(-1) reaches the box and only it */
+    PLAN_SIGNAL_SCOPE = 1 << 4, /* Landlock must keep signals inside */
+    PLAN_HOST_VIEW = 1 << 7,    /* the image is the view of the host's programs */
+    PLAN_DETACHING = 1 << 6,    /* a child of ours is detaching the old root: wait for it, it must succeed */
+    PLAN_MOUNTED_ROOT = 1 << 5, /* the root must be read-only and the scratch places writable */
 };
 
 enum { PLAN_RLIMITS = 8 };
@@ -47,13 +47,13 @@ struct init_plan {
 };
 
 enum init_message_kind {
-    INIT_FAILED = 1,  /* text says what; code is a negative errno; subject names a layer if it is one */
-    INIT_SCRATCH,     /* with a descriptor: the scratch directory of the box */
-    INIT_LISTENER,    /* with a descriptor: the seccomp listener */
-    INIT_VERIFIED,    /* all layers are on and proved; landlock_abi tells */
-    INIT_EXEC_FAILED, /* the program could not be started; code is a negative errno */
+    INIT_FAILED = 1,   /* text says what; code is a negative errno; subject names a layer if it is one */
+    INIT_SCRATCH,      /* with a descriptor: the scratch directory of the box */
+    INIT_LISTENER,     /* with a descriptor: the seccomp listener */
+    INIT_VERIFIED,     /* all layers are on and proved; landlock_abi tells */
+    INIT_EXEC_FAILED,  /* the program could not be started; code is a negative errno */
     INIT_CHDIR_FAILED, /* nor its working directory entered */
-    INIT_ENDED,       /* the program ended; wait_status tells how */
+    INIT_ENDED,        /* the program ended; wait_status tells how */
 };
 
 struct init_message {

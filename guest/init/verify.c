@@ -51,9 +51,9 @@ static int verify_privileges(const struct init_plan *plan, struct layers_fault *
     return 0;
 }
 
-/* Landlock has no query; the proof is a place that the rules leave out. The control directory of the kernel's own
- * process list is one in the process engine; in a container the root directory is readable but not writable, and
- * so is every place outside the writable list. */
+/* Landlock has no query; the proof is a place that the rules leave out. The control directory of the kernel's
+ * own process list is one in the process engine; in a container the root directory is readable but not
+ * writable, and so is every place outside the writable list. */
 static int verify_landlock(const struct init_plan *plan, struct layers_fault *fault)
 {
     if (!(plan->flags & PLAN_CONTAINER)) {
@@ -69,9 +69,10 @@ static int verify_landlock(const struct init_plan *plan, struct layers_fault *fa
     return 0;
 }
 
-/* Without namespaces our parent is outside the domain, and must be out of reach of signals. A container shares the
- * domain with its init, so nothing outside can be named to try it on. */
-static int verify_scope(const struct init_plan *plan, const struct layers_state *state, struct layers_fault *fault)
+/* Without namespaces our parent is outside the domain, and must be out of reach of signals. A container
+ * shares the domain with its init, so nothing outside can be named to try it on. */
+static int verify_scope(const struct init_plan *plan, const struct layers_state *state,
+                        struct layers_fault *fault)
 {
     bool reached = !(plan->flags & PLAN_CONTAINER) && kill(getppid(), 0) == 0;
     if (!state->landlock_scopes || reached)
@@ -142,7 +143,8 @@ static int verify_init(struct layers_fault *fault)
 static int verify_namespaces(struct layers_fault *fault)
 {
     char name[65] = "";
-    if (hardening_verified(uts_namespace) && (gethostname(name, sizeof name) < 0 || strcmp(name, "cloche") != 0))
+    if (hardening_verified(uts_namespace) &&
+        (gethostname(name, sizeof name) < 0 || strcmp(name, "cloche") != 0))
         return layers_fail(fault, "uts_namespace", 0, "the host name is not the box's own");
     if (hardening_verified(pid_namespace) && getpid() != 1)
         return layers_fail(fault, "pid_namespace", 0, "init is not the first process of its namespace");
@@ -200,9 +202,11 @@ int verify_layers(const struct init_plan *plan, const struct layers_state *state
     if (verify_init(fault) < 0)
         return -1;
     /* Without a root of its own the box has no place for the proof. */
-    if (plan->flags & PLAN_LANDLOCK && hardening_verified(landlock) && !hardening_removed(private_root) && verify_landlock(plan, fault) < 0)
+    if (plan->flags & PLAN_LANDLOCK && hardening_verified(landlock) && !hardening_removed(private_root) &&
+        verify_landlock(plan, fault) < 0)
         return -1;
-    if (plan->flags & PLAN_SIGNAL_SCOPE && hardening_verified(landlock_scope) && verify_scope(plan, state, fault) < 0)
+    if (plan->flags & PLAN_SIGNAL_SCOPE && hardening_verified(landlock_scope) &&
+        verify_scope(plan, state, fault) < 0)
         return -1;
     if (!(plan->flags & PLAN_MOUNTED_ROOT))
         return 0;

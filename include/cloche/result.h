@@ -14,8 +14,8 @@ struct cloche_result;
 /* Frees; accepts NULL. */
 void cloche_result_free(struct cloche_result *result);
 
-/* "exit", "signal", "wall_time", "cpu_time", "memory", "pids", "disk", "output", "denied_syscall", "cancelled" or
- * "host_failure"; a constant. */
+/* "exit", "signal", "wall_time", "cpu_time", "memory", "pids", "disk", "output", "denied_syscall",
+ * "cancelled" or "host_failure"; a constant. */
 const char *cloche_result_cause(const struct cloche_result *result);
 
 /* -1 when the program did not exit by itself. */

@@ -20,11 +20,11 @@ struct cloche_options {
     int cancel_fd;
 };
 
-/* Runs the spec to its end. On 0, *ret_result is the caller's to free. On a negative errno *err says what is wrong;
- * nothing is left behind. `options` and `err` may be NULL. Safe to call from several threads at once, each with a
- * spec of its own; the process engine makes the calling process a subreaper. */
-int cloche_run(struct cloche_spec *spec, const struct cloche_options *options, struct cloche_result **ret_result,
-               struct cloche_error *err);
+/* Runs the spec to its end. On 0, *ret_result is the caller's to free. On a negative errno *err says what is
+ * wrong; nothing is left behind. `options` and `err` may be NULL. Safe to call from several threads at once,
+ * each with a spec of its own; the process engine makes the calling process a subreaper. */
+int cloche_run(struct cloche_spec *spec, const struct cloche_options *options,
+               struct cloche_result **ret_result, struct cloche_error *err);
 
 #ifdef __cplusplus
 }

@@ -30,7 +30,8 @@ struct string_list {
 };
 
 int string_list_add(struct string_list *list, const char *text);
-int string_list_print(struct string_list *list, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int string_list_print(struct string_list *list, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 int string_list_copy(struct string_list *into, const struct string_list *from);
 void string_list_free(struct string_list *list);
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static int error_fill(struct error *err, enum error_kind kind, const char *subject, int code, const char *format,
-                      va_list arguments)
+static int error_fill(struct error *err, enum error_kind kind, const char *subject, int code,
+                      const char *format, va_list arguments)
 {
     if (code > 0)
         code = -code;

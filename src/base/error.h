@@ -22,10 +22,11 @@ struct error {
     char text[960];
 };
 
-/* Each returns `code` (forced negative), so that a caller can `return error_host(err, -errno, ...)`. `err` may
- * be NULL. The text of the errno is appended for ERROR_HOST. */
+/* Each returns `code` (forced negative), so that a caller can `return error_host(err, -errno, ...)`. `err`
+ * may be NULL. The text of the errno is appended for ERROR_HOST. */
 int error_host(struct error *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
-int error_spec(struct error *err, const char *field, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int error_spec(struct error *err, const char *field, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 int error_layer(struct error *err, const char *layer, int code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

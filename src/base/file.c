@@ -94,8 +94,8 @@ int file_make_directories(const char *path, unsigned mode)
     return S_ISDIR(status.st_mode) ? 0 : -ENOTDIR;
 }
 
-/* The depth is bounded by the kernel's own path depth only; a guest can nest far deeper than our stack likes, so
- * each level is moved up instead of descended into when it is too deep. */
+/* The depth is bounded by the kernel's own path depth only; a guest can nest far deeper than our stack likes,
+ * so each level is moved up instead of descended into when it is too deep. */
 enum { REMOVE_DEPTH = 200 };
 
 static int file_remove_below(int top_fd, int dir_fd, dev_t device, int depth);

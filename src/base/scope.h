@@ -43,9 +43,9 @@ static inline int take_fd(int *fd)
     return taken;
 }
 
-#define take_pointer(pointer)                                                                                      \
-    ({                                                                                                             \
-        __typeof__(pointer) taken_pointer = (pointer);                                                             \
-        (pointer) = NULL;                                                                                          \
-        taken_pointer;                                                                                             \
+#define take_pointer(pointer)                                                                                \
+    ({                                                                                                       \
+        __typeof__(pointer) taken_pointer = (pointer);                                                       \
+        (pointer) = NULL;                                                                                    \
+        taken_pointer;                                                                                       \
     })

@@ -137,8 +137,8 @@ bool text_is_environment_name(const char *text, size_t length)
     return true;
 }
 
-/* Length of the well-formed sequence at `at`, or 0. Overlong forms, surrogates and values past U+10FFFF are not
- * well-formed. */
+/* Length of the well-formed sequence at `at`, or 0. Overlong forms, surrogates and values past U+10FFFF are
+ * not well-formed. */
 static size_t text_utf8_sequence(const unsigned char *at, size_t left)
 {
     if (at[0] < 0x80)
@@ -149,8 +149,8 @@ static size_t text_utf8_sequence(const unsigned char *at, size_t left)
     for (size_t i = 1; i < need; i++)
         if ((at[i] & 0xc0) != 0x80)
             return 0;
-    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf0 && at[1] < 0x90) ||
-        (at[0] == 0xf4 && at[1] > 0x8f))
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
+        (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f))
         return 0;
     return need;
 }

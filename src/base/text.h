@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "256M", "1.5G", "100000": powers of 1024; an optional B or iB after the letter. False when it is not a size. */
+/* "256M", "1.5G", "100000": powers of 1024; an optional B or iB after the letter. False when it is not a
+ * size. */
 bool text_parse_size(const char *text, int64_t *ret_bytes);
 
 /* "10s", "500ms", "2m", "1h", "1.5" (seconds). */

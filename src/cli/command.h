@@ -30,7 +30,7 @@ extern const struct command command_run, command_doctor, command_image, command_
 struct option_parser {
     int argc;
     char **argv;
-    int at; /* next argument */
+    int at;              /* next argument */
     const char *letters; /* rest of a cluster of letters; NULL: none */
     char message[256];   /* what is wrong, after OPTION_WRONG */
 };

@@ -25,16 +25,21 @@ static const struct {
     enum isolation engine;
     const char *sentence;
 } reservations[] = {
-    {ISOLATION_CONTAINER, "A bug in the host's kernel that an allowed system call reaches is not held by any layer here."},
+    {ISOLATION_CONTAINER,
+     "A bug in the host's kernel that an allowed system call reaches is not held by any layer here."},
     {ISOLATION_CONTAINER, "CPU caches and timing are shared with the host."},
-    {ISOLATION_PROCESS, "No hard memory limit: a watchdog looks every 10 ms, so a limit can be passed by what a program "
-                        "allocates in that time; memory of pipes and sockets is not counted."},
-    {ISOLATION_PROCESS, "No pid isolation: the numbers of the host's processes can be guessed at, though not signalled, "
-                        "traced or read."},
-    {ISOLATION_PROCESS, "No private view: that a path exists, its size and its times can be seen (stat), though not what "
-                        "is in it."},
-    {ISOLATION_PROCESS, "Disk is summed by the watchdog; deleted files that are still open are bounded one by one, not in "
-                        "sum."},
+    {ISOLATION_PROCESS,
+     "No hard memory limit: a watchdog looks every 10 ms, so a limit can be passed by what a program "
+     "allocates in that time; memory of pipes and sockets is not counted."},
+    {ISOLATION_PROCESS,
+     "No pid isolation: the numbers of the host's processes can be guessed at, though not signalled, "
+     "traced or read."},
+    {ISOLATION_PROCESS,
+     "No private view: that a path exists, its size and its times can be seen (stat), though not what "
+     "is in it."},
+    {ISOLATION_PROCESS,
+     "Disk is summed by the watchdog; deleted files that are still open are bounded one by one, not in "
+     "sum."},
     {ISOLATION_PROCESS, "The cpus share is not enforced; CPU time is."},
 };
 
@@ -78,7 +83,8 @@ static const char *purpose_of(const char *layer)
 static void print_finding(const struct finding *finding, bool is_default)
 {
     bool color = isatty(STDOUT_FILENO);
-    const char *good = color ? "\033[32mok\033[0m     " : "ok     ", *off = color ? "\033[33moff\033[0m    " : "off    ";
+    const char *good = color ? "\033[32mok\033[0m     " : "ok     ",
+               *off = color ? "\033[33moff\033[0m    " : "off    ";
     printf("%s%s\n", isolation_names[finding->engine], is_default ? " (default)" : "");
     if (!finding->works) {
         printf("  %sMISSING%s %s: %s\n", color ? "\033[31m" : "", color ? "\033[0m" : "",
@@ -87,7 +93,8 @@ static void print_finding(const struct finding *finding, bool is_default)
     }
     for (size_t i = 0; i < finding->result->layer_count; i++) {
         const struct result_layer *layer = &finding->result->layers[i];
-        printf("  %s%-15s %s (%s)\n", layer->active ? good : off, layer->name, purpose_of(layer->name), layer->detail);
+        printf("  %s%-15s %s (%s)\n", layer->active ? good : off, layer->name, purpose_of(layer->name),
+               layer->detail);
     }
     for (size_t i = 0; i < sizeof reservations / sizeof *reservations; i++)
         if (reservations[i].engine == finding->engine)
@@ -99,18 +106,20 @@ static json_t *finding_to_json(const struct finding *finding)
     json_t *layers = json_array();
     for (size_t i = 0; finding->works && i < finding->result->layer_count; i++) {
         const struct result_layer *layer = &finding->result->layers[i];
-        json_array_append_new(layers, json_pack("{s:s,s:b,s:s,s:s}", "name", layer->name, "active", layer->active,
-                                                "detail", layer->detail, "purpose", purpose_of(layer->name)));
+        json_array_append_new(layers,
+                              json_pack("{s:s,s:b,s:s,s:s}", "name", layer->name, "active", layer->active,
+                                        "detail", layer->detail, "purpose", purpose_of(layer->name)));
     }
     json_t *notes = json_array();
     for (size_t i = 0; i < sizeof reservations / sizeof *reservations; i++)
         if (reservations[i].engine == finding->engine)
             json_array_append_new(notes, json_string(reservations[i].sentence));
-    json_t *object = json_pack("{s:s,s:b,s:o,s:o}", "engine", isolation_names[finding->engine], "works", finding->works,
-                               "layers", layers, "cannot_promise", notes);
+    json_t *object = json_pack("{s:s,s:b,s:o,s:o}", "engine", isolation_names[finding->engine], "works",
+                               finding->works, "layers", layers, "cannot_promise", notes);
     if (!finding->works)
-        json_object_set_new(object, "missing",
-                            json_pack("{s:s,s:s}", "layer", finding->err.subject, "reason", finding->err.text));
+        json_object_set_new(
+            object, "missing",
+            json_pack("{s:s,s:s}", "layer", finding->err.subject, "reason", finding->err.text));
     return object;
 }
 
@@ -119,8 +128,8 @@ static void print_json(const struct finding *findings, enum isolation chosen)
     json_t *engines = json_array();
     for (int i = 0; i < ISOLATION_COUNT; i++)
         json_array_append_new(engines, finding_to_json(&findings[i]));
-    json_t *object = json_pack("{s:s,s:b,s:i,s:o}", "default", isolation_names[chosen], "works", findings[chosen].works,
-                               "landlock_abi", landlock_abi(), "engines", engines);
+    json_t *object = json_pack("{s:s,s:b,s:i,s:o}", "default", isolation_names[chosen], "works",
+                               findings[chosen].works, "landlock_abi", landlock_abi(), "engines", engines);
     char *text = json_dumps(object, JSON_INDENT(2));
     printf("%s\n", text ? text : "{}");
     free(text);
@@ -174,9 +183,11 @@ const struct command command_doctor = {
     .name = "doctor",
     .usage = "doctor [--json]",
     .summary = "which layers work here, proved from inside",
-    .description = "Starts a box of each engine and shows which layers of isolation were proved from inside it, what is\n"
-                   "missing and how to get it, and what each engine cannot promise. Exits 1 when the default engine\n"
-                   "lacks a layer that it needs.",
+    .description =
+        "Starts a box of each engine and shows which layers of isolation were proved from inside it, what "
+        "is\n"
+        "missing and how to get it, and what each engine cannot promise. Exits 1 when the default engine\n"
+        "lacks a layer that it needs.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .main = doctor_main,

@@ -61,7 +61,8 @@ static int list_images(const struct policy *policy, struct error *err)
         struct tm local;
         if (localtime_r(&at, &local))
             strftime(created, sizeof created, "%Y-%m-%d %H:%M", &local);
-        printf("%-20s %10s  %-17s %s\n", images[i].name, text_format_size(images[i].size_bytes, size, sizeof size), created,
+        printf("%-20s %10s  %-17s %s\n", images[i].name,
+               text_format_size(images[i].size_bytes, size, sizeof size), created,
                images[i].source ? images[i].source : "");
     }
     image_summaries_free(images, count);
@@ -72,8 +73,8 @@ static int build_image(const struct policy *policy, const struct image_options *
 {
     const char *name = given->name ? given->name : given->subject ? given->subject : "data";
     struct image_progress progress = {.report = show_progress};
-    int status = image_build(policy->image_store, name, given->suite, given->packages.count ? &given->packages : NULL,
-                             &progress, err);
+    int status = image_build(policy->image_store, name, given->suite,
+                             given->packages.count ? &given->packages : NULL, &progress, err);
     end_progress();
     if (status == 0)
         printf("built image '%s'; use it with: cloche run --image %s …\n", name, name);
@@ -100,7 +101,8 @@ static int import_image(const struct policy *policy, const struct image_options 
     char from_path[128];
     name_from_path(given->subject, from_path, sizeof from_path);
     const char *name = given->name ? given->name : from_path;
-    struct image_import_limits limits = {.unpacked_bytes = given->max_size, .entries = 1000000, .layers = 128};
+    struct image_import_limits limits = {
+        .unpacked_bytes = given->max_size, .entries = 1000000, .layers = 128};
     struct image_progress progress = {.report = show_progress};
     int status = image_import(policy->image_store, name, given->subject, &limits, &progress, err);
     end_progress();
@@ -119,7 +121,8 @@ static int remove_image(const struct policy *policy, const struct image_options 
     return status;
 }
 
-static int take_option(struct image_options *into, const struct option_row *row, const char *value, struct error *err)
+static int take_option(struct image_options *into, const struct option_row *row, const char *value,
+                       struct error *err)
 {
     if (strcmp(row->name, "name") == 0)
         into->name = value;
@@ -155,7 +158,8 @@ static int act(const struct image_options *given, struct error *err)
     else if (strcmp(given->action, "remove") == 0)
         status = remove_image(&policy, given, err);
     else
-        status = error_spec(err, "action", "there is no `cloche image %.32s`; there are list, build, import, remove",
+        status = error_spec(err, "action",
+                            "there is no `cloche image %.32s`; there are list, build, import, remove",
                             given->action);
     policy_free(&policy);
     return status;
@@ -169,7 +173,8 @@ static int image_main(int argc, char **argv)
     const struct option_row *row;
     const char *value;
     int status = 0;
-    for (enum option_kind kind; status == 0 && (kind = option_next(&parser, &command_image, &row, &value)) != OPTION_END;) {
+    for (enum option_kind kind;
+         status == 0 && (kind = option_next(&parser, &command_image, &row, &value)) != OPTION_END;) {
         if (kind == OPTION_WRONG)
             return option_refuse(&parser, &command_image);
         if (kind == OPTION_ROW && strcmp(row->name, "help") == 0) {
@@ -202,8 +207,10 @@ const struct command command_image = {
     .summary = "the file trees that boxes see",
     .description =
         "list             shows the images there are.\n"
-        "build [NAME]     makes one from Debian's packages with mmdebstrap: python3 with numpy, pandas, matplotlib,\n"
-        "                 scikit-learn and scipy, nodejs, golang, gcc, bash and tools; no file is shared with the host.\n"
+        "build [NAME]     makes one from Debian's packages with mmdebstrap: python3 with numpy, pandas, "
+        "matplotlib,\n"
+        "                 scikit-learn and scipy, nodejs, golang, gcc, bash and tools; no file is shared "
+        "with the host.\n"
         "import FILE      takes a `docker save` archive or an OCI layout tar (plain, gzip or zstd).\n"
         "remove NAME      removes one.",
     .options = options,

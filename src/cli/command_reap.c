@@ -37,8 +37,9 @@ static int reap_main(int argc, char **argv)
         return report_error_status(&err);
     }
     if (!quiet || report.boxes)
-        printf("reaped %d box%s: %d control group%s, %d director%s\n", report.boxes, report.boxes == 1 ? "" : "es",
-               report.groups, report.groups == 1 ? "" : "s", report.directories, report.directories == 1 ? "y" : "ies");
+        printf("reaped %d box%s: %d control group%s, %d director%s\n", report.boxes,
+               report.boxes == 1 ? "" : "es", report.groups, report.groups == 1 ? "" : "s",
+               report.directories, report.directories == 1 ? "y" : "ies");
     if (report.failures)
         fprintf(stderr, "cloche: %d could not be removed; run `cloche reap` again\n", report.failures);
     return report.failures ? EXIT_STATUS_HOST_FAILURE : 0;
@@ -48,8 +49,10 @@ const struct command command_reap = {
     .name = "reap",
     .usage = "reap [--quiet]",
     .summary = "remove what killed runs left behind",
-    .description = "Removes processes, control groups and directories of boxes whose owner is dead (killed by signal 9,\n"
-                   "or by a crash). Every run does the same for the record that it takes; this does it for all.",
+    .description =
+        "Removes processes, control groups and directories of boxes whose owner is dead (killed by signal "
+        "9,\n"
+        "or by a crash). Every run does the same for the record that it takes; this does it for all.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .main = reap_main,

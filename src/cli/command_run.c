@@ -20,10 +20,12 @@ enum { SPEC_FILE_MAX = 64 << 20 };
 
 static const struct option_row options[] = {
     {"code", 'e', "CODE", "code", "run this code instead of a file"},
-    {"language", 'l', "NAME", "language", "the language; otherwise told by the file's extension, python for -e"},
+    {"language", 'l', "NAME", "language",
+     "the language; otherwise told by the file's extension, python for -e"},
     {"isolation", 'i', "ENGINE", "isolation", "container (default) or process"},
     {"image", 0, "NAME", "image", "file tree that the code sees: host (default), or see `cloche image list`"},
-    {"input", 0, "PATH[:NAME]", "input", "show a file or directory read-only below /data/input; may be repeated"},
+    {"input", 0, "PATH[:NAME]", "input",
+     "show a file or directory read-only below /data/input; may be repeated"},
     {"output", 'o', "DIR", "output", "write what is left in /data/output to this directory"},
     {"read", 0, "PATH", "read", "show a path read-only at its own place; may be repeated"},
     {"write", 0, "PATH", "write", "let a path be written at its own place; may be repeated"},
@@ -37,12 +39,16 @@ static const struct option_row options[] = {
     {"disk", 0, "SIZE", "disk", "bytes in /tmp, home, /dev/shm and /data/output together"},
     {"inodes", 0, "NUMBER", "inodes", "files and directories in the same places"},
     {"open-files", 0, "NUMBER", "open_files", "open files of each process"},
-    {"output-limit", 0, "SIZE", "output_limit", "bytes kept of stdout and of stderr; 16 times as much ends the run"},
+    {"output-limit", 0, "SIZE", "output_limit",
+     "bytes kept of stdout and of stderr; 16 times as much ends the run"},
     {"collect", 0, "SIZE", "collect", "bytes of files collected from /data/output"},
     {"collect-files", 0, "NUMBER", "collect_files", "number of files collected"},
-    {"compile", 0, "LIMIT=VALUE", NULL, "a limit of the compile step: memory=1G, wall=60s, …; may be repeated"},
-    {"accept", 0, "NAME", "accept", "run even where this limit cannot be enforced: memory (then watched), cpus"},
-    {"spec", 0, "FILE", NULL, "read the spec from a JSON file (- for stdin); options given after it override"},
+    {"compile", 0, "LIMIT=VALUE", NULL,
+     "a limit of the compile step: memory=1G, wall=60s, …; may be repeated"},
+    {"accept", 0, "NAME", "accept",
+     "run even where this limit cannot be enforced: memory (then watched), cpus"},
+    {"spec", 0, "FILE", NULL,
+     "read the spec from a JSON file (- for stdin); options given after it override"},
     {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
     {"json", 'j', NULL, NULL, "print one JSON result instead of the program's output"},
     {"quiet", 'q', NULL, NULL, "no progress line and no closing remarks"},
@@ -79,13 +85,15 @@ static int set_compile_limit(struct spec *spec, const char *value, struct error 
 {
     const char *equals = strchr(value, '=');
     char field[64];
-    if (!equals || snprintf(field, sizeof field, "compile.%.*s", (int)(equals - value), value) >= (int)sizeof field)
+    if (!equals ||
+        snprintf(field, sizeof field, "compile.%.*s", (int)(equals - value), value) >= (int)sizeof field)
         return error_spec(err, "compile", "compile: '%.64s' is not LIMIT=VALUE", value);
     return spec_set(spec, field, equals + 1, err);
 }
 
 /* 1: help was printed. */
-static int take_option(struct run_options *into, const struct option_row *row, const char *value, struct error *err)
+static int take_option(struct run_options *into, const struct option_row *row, const char *value,
+                       struct error *err)
 {
     if (row->field)
         return spec_set(into->spec, row->field, value, err);
@@ -172,7 +180,8 @@ static int finish(const struct run_options *given, const struct result *result)
         free(text);
         return status < 0 ? EXIT_STATUS_HOST_FAILURE : result_exit_status(result);
     }
-    if (result->compile && !result->layer_count) /* the run itself never came: these are the compiler's words */
+    if (result->compile &&
+        !result->layer_count) /* the run itself never came: these are the compiler's words */
         report_text(STDERR_FILENO, result->errors.kept.data, result->errors.kept.length);
     if (!given->quiet)
         report_remarks(result);
@@ -224,8 +233,10 @@ const struct command command_run = {
     .usage = "run [OPTIONS] FILE | -e CODE | -- COMMAND…",
     .summary = "run code or a command in a box",
     .description =
-        "Runs a file, a piece of code, or any command in a fresh box, and exits as it exits. stdin, stdout and\n"
-        "stderr are passed through. The box has no network, sees nothing of the host but the image and what is\n"
+        "Runs a file, a piece of code, or any command in a fresh box, and exits as it exits. stdin, stdout "
+        "and\n"
+        "stderr are passed through. The box has no network, sees nothing of the host but the image and what "
+        "is\n"
         "granted, and is removed with everything in it at the end.\n\n"
         "Inside, inputs are in /data/input (also $CLOCHE_INPUT), what is to be kept goes to /data/output\n"
         "($CLOCHE_OUTPUT), which is also the working directory.",

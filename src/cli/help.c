@@ -40,8 +40,9 @@ static void print_exit_codes(const char *prefix)
            "%s%d  bad spec or usage; nothing was started\n"
            "%s%d  a layer of isolation is missing; nothing of the code ran\n"
            "%s%d  the host failed\n",
-           prefix, prefix, EXIT_STATUS_PROGRAM_RESERVED, EXIT_STATUS_PROGRAM_RESERVED, EXIT_STATUS_HOST_FAILURE,
-           prefix, EXIT_STATUS_BAD_SPEC, prefix, EXIT_STATUS_LAYER_MISSING, prefix, EXIT_STATUS_HOST_FAILURE);
+           prefix, prefix, EXIT_STATUS_PROGRAM_RESERVED, EXIT_STATUS_PROGRAM_RESERVED,
+           EXIT_STATUS_HOST_FAILURE, prefix, EXIT_STATUS_BAD_SPEC, prefix, EXIT_STATUS_LAYER_MISSING, prefix,
+           EXIT_STATUS_HOST_FAILURE);
 }
 
 void help_print_overview(void)
@@ -53,7 +54,8 @@ void help_print_overview(void)
     printf("  cloche %-42s %s\n\n", "version", "the version");
     printf("Exit codes of `cloche run`:\n");
     print_exit_codes("  ");
-    printf("\nFirst steps:\n  cloche run -e 'print(1 + 1)'\n  cloche run --input sales.csv --output out analysis.py\n"
+    printf("\nFirst steps:\n  cloche run -e 'print(1 + 1)'\n  cloche run --input sales.csv --output out "
+           "analysis.py\n"
            "  cloche doctor\n");
 }
 
@@ -105,8 +107,9 @@ static void print_man_command(const struct command *command)
 
 void help_print_man(void)
 {
-    printf(".TH CLOCHE 1 \"\" \"Cloche\" \"User Commands\"\n.SH NAME\ncloche \\- run untrusted code in a box\n"
-           ".SH SYNOPSIS\n");
+    printf(
+        ".TH CLOCHE 1 \"\" \"Cloche\" \"User Commands\"\n.SH NAME\ncloche \\- run untrusted code in a box\n"
+        ".SH SYNOPSIS\n");
     for (size_t i = 0; i < command_count; i++) {
         printf(".B cloche\n");
         print_groff(commands[i]->usage);
@@ -120,7 +123,9 @@ void help_print_man(void)
         printf(".TP\n.B %s\n%s\n", cause_names[i], cause_meanings[i]);
     printf(".SH EXIT STATUS\n.nf\n");
     print_exit_codes("");
-    printf(".fi\n.SH FILES\n.TP\n.I /etc/cloche.conf\nThe operator's configuration: one \"name = value\" a line. The name "
-           "of a limit sets its default, NAME.max its ceiling; further image, image_store, isolation, isolation.min, "
+    printf(".fi\n.SH FILES\n.TP\n.I /etc/cloche.conf\nThe operator's configuration: one \"name = value\" a "
+           "line. The name "
+           "of a limit sets its default, NAME.max its ceiling; further image, image_store, isolation, "
+           "isolation.min, "
            "languages.\n");
 }

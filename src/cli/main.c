@@ -35,8 +35,8 @@ static int refuse_command(const char *name)
             nearest = commands[i]->name;
         }
     }
-    report_error("there is no command '%.64s'%s%s%s See `cloche help`.", name, nearest ? "; did you mean `cloche " : ".",
-                 nearest ? nearest : "", nearest ? "`?" : "");
+    report_error("there is no command '%.64s'%s%s%s See `cloche help`.", name,
+                 nearest ? "; did you mean `cloche " : ".", nearest ? nearest : "", nearest ? "`?" : "");
     return EXIT_STATUS_BAD_SPEC;
 }
 

@@ -18,12 +18,13 @@ static void explain_unknown(struct option_parser *parser, const struct command *
             nearest = command->options[i].name;
         }
     }
-    snprintf(parser->message, sizeof parser->message, "there is no option --%s%s%s%s; see `cloche %s --help`", given,
-             nearest ? " (did you mean --" : "", nearest ? nearest : "", nearest ? "?)" : "", command->name);
+    snprintf(parser->message, sizeof parser->message, "there is no option --%s%s%s%s; see `cloche %s --help`",
+             given, nearest ? " (did you mean --" : "", nearest ? nearest : "", nearest ? "?)" : "",
+             command->name);
 }
 
-static enum option_kind take_value(struct option_parser *parser, const struct option_row *row, const char *attached,
-                                   const char **ret_value)
+static enum option_kind take_value(struct option_parser *parser, const struct option_row *row,
+                                   const char *attached, const char **ret_value)
 {
     *ret_value = attached;
     if (!row->argument && attached) {
@@ -32,7 +33,8 @@ static enum option_kind take_value(struct option_parser *parser, const struct op
     }
     if (row->argument && !attached) {
         if (parser->at >= parser->argc) {
-            snprintf(parser->message, sizeof parser->message, "--%s needs a value: %s", row->name, row->argument);
+            snprintf(parser->message, sizeof parser->message, "--%s needs a value: %s", row->name,
+                     row->argument);
             return OPTION_WRONG;
         }
         *ret_value = parser->argv[parser->at++];
@@ -40,8 +42,8 @@ static enum option_kind take_value(struct option_parser *parser, const struct op
     return OPTION_ROW;
 }
 
-static enum option_kind take_long(struct option_parser *parser, const struct command *command, const char *text,
-                                  const struct option_row **ret_row, const char **ret_value)
+static enum option_kind take_long(struct option_parser *parser, const struct command *command,
+                                  const char *text, const struct option_row **ret_row, const char **ret_value)
 {
     size_t length = strcspn(text, "=");
     for (size_t i = 0; i < command->option_count; i++) {
@@ -75,8 +77,8 @@ static enum option_kind take_letter(struct option_parser *parser, const struct c
         parser->letters = NULL;
         return take_value(parser, row, rest, ret_value);
     }
-    snprintf(parser->message, sizeof parser->message, "there is no option -%c; see `cloche %s --help`", letter,
-             command->name);
+    snprintf(parser->message, sizeof parser->message, "there is no option -%c; see `cloche %s --help`",
+             letter, command->name);
     return OPTION_WRONG;
 }
 

@@ -17,7 +17,8 @@ void progress_line_show(void *data, int64_t elapsed_us, const struct measurement
     struct progress_line *line = data;
     int64_t now_us = clock_monotonic_us();
     /* Not right behind output that may not have ended its line yet. */
-    if (elapsed_us < FIRST_US || now_us - line->last_shown_us < PERIOD_US || now_us - line->last_output_us < QUIET_US)
+    if (elapsed_us < FIRST_US || now_us - line->last_shown_us < PERIOD_US ||
+        now_us - line->last_output_us < QUIET_US)
         return;
     char memory[32], memory_limit[32];
     const int64_t *limit = line->limits->value;

@@ -1,5 +1,5 @@
-/* One line on a terminal that shows a long run: elapsed time, CPU, memory against the limit. It appears after a
- * second, gives way to output, and is gone at the end. */
+/* One line on a terminal that shows a long run: elapsed time, CPU, memory against the limit. It appears after
+ * a second, gives way to output, and is gone at the end. */
 #pragma once
 
 #include "engine/supervise.h"

@@ -67,8 +67,8 @@ static void remark_on_files(const struct result *result)
     int64_t total = 0;
     for (size_t i = 0; i < result->file_count; i++)
         total += result->files[i].size;
-    fprintf(stderr, "cloche: %zu file%s in /data/output, %s\n", result->file_count, result->file_count == 1 ? "" : "s",
-            text_format_size(total, size, sizeof size));
+    fprintf(stderr, "cloche: %zu file%s in /data/output, %s\n", result->file_count,
+            result->file_count == 1 ? "" : "s", text_format_size(total, size, sizeof size));
 }
 
 void report_remarks(const struct result *result)
@@ -79,14 +79,17 @@ void report_remarks(const struct result *result)
     else if (result->cause == CAUSE_cancelled)
         fprintf(stderr, "cloche: cancelled\n");
     else if (result->signal)
-        fprintf(stderr, "cloche: the program was ended by signal %d (%s)\n", result->signal, strsignal(result->signal));
+        fprintf(stderr, "cloche: the program was ended by signal %d (%s)\n", result->signal,
+                strsignal(result->signal));
     if (result->exit_code >= EXIT_STATUS_PROGRAM_RESERVED && result->exit_code <= EXIT_STATUS_HOST_FAILURE)
         fprintf(stderr, "cloche: the program exited with %d, which is shown as %d\n", result->exit_code,
                 EXIT_STATUS_PROGRAM_RESERVED);
     if (result->output.dropped_bytes)
-        fprintf(stderr, "cloche: stdout was cut: %lld bytes are missing\n", (long long)result->output.dropped_bytes);
+        fprintf(stderr, "cloche: stdout was cut: %lld bytes are missing\n",
+                (long long)result->output.dropped_bytes);
     if (result->errors.dropped_bytes)
-        fprintf(stderr, "cloche: stderr was cut: %lld bytes are missing\n", (long long)result->errors.dropped_bytes);
+        fprintf(stderr, "cloche: stderr was cut: %lld bytes are missing\n",
+                (long long)result->errors.dropped_bytes);
     for (size_t i = 0; i < result->layer_count; i++)
         if (!result->layers[i].active && strcmp(result->layers[i].name, "cgroup") == 0)
             fprintf(stderr, "cloche: ran without %s: %s\n", result->layers[i].name, result->layers[i].detail);

@@ -1,8 +1,9 @@
 /* An engine is one way of isolating. All sit behind this table; engines never know each other.
  *
- * A sandbox (struct box) is made by start(), which returns when every layer is on and proved and the word to go is
- * given. The supervisor (supervise.h) moves the data, watches the limits, and decides the cause. stop() ends every process in the box; finish() waits for them, takes the last measurements; after it
- * nothing in the box runs any more and its files can be collected. destroy() gives everything back. */
+ * A sandbox (struct box) is made by start(), which returns when every layer is on and proved and the word to
+ * go is given. The supervisor (supervise.h) moves the data, watches the limits, and decides the cause. stop()
+ * ends every process in the box; finish() waits for them, takes the last measurements; after it nothing in
+ * the box runs any more and its files can be collected. destroy() gives everything back. */
 #pragma once
 
 #include "base/bytes.h"
@@ -21,7 +22,7 @@ struct program {
     struct string_list arguments; /* arguments.items[0] is an absolute path in the box */
     struct string_list environment;
     char *working_directory;
-    char *code_name;      /* file name of the code below the code directory; NULL: none */
+    char *code_name; /* file name of the code below the code directory; NULL: none */
     struct slice code;
     bool code_executable; /* the code is a program itself */
 };
@@ -53,8 +54,8 @@ struct box {
     int listener_fd;                    /* seccomp notifications; -1: none */
     int scratch_fd;                     /* directory that holds output/, tmp/ … of the box */
     struct cgroup group;                /* CGROUP_NONE: the box has no group */
-    int stops;          /* how often stop() was called */
-    int64_t started_us; /* when the word to go was given */
+    int stops;                          /* how often stop() was called */
+    int64_t started_us;                 /* when the word to go was given */
     bool is_watched; /* no kernel limit stands behind memory and processes: what is measured decides */
     bool is_reaped;
     int64_t reaped_user_us, reaped_system_us; /* of init and all that it waited for */
@@ -82,7 +83,7 @@ struct engine {
     void (*measure)(struct box *box, struct measurement *now);
     /* A message that waits on listener_fd. Returns true when the box must end; *ret_call names the call. */
     bool (*answer)(struct box *box, const char **ret_call);
-    void (*stop)(struct box *box); /* called again after a second when the box has not ended */
+    void (*stop)(struct box *box);   /* called again after a second when the box has not ended */
     int (*destroy)(struct box *box); /* a negative errno when something would not go; may be called again */
 };
 

@@ -45,8 +45,8 @@ void program_free(struct program *program)
     *program = (struct program){0};
 }
 
-/* A copy of bytes that nobody can change any more: a guest that reaches it through /proc gets a file that is not
- * on any disk and takes no write. */
+/* A copy of bytes that nobody can change any more: a guest that reaches it through /proc gets a file that is
+ * not on any disk and takes no write. */
 static int sealed_memfd(const char *name, const void *data, size_t length)
 {
     scope_fd fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -109,8 +109,9 @@ void plan_lists_free(struct plan_lists *lists)
     string_list_free(&lists->device_paths);
 }
 
-/* Counted per uid and user namespace: exact where the box has either of its own. Behind a group or a watchdog, which
- * tell when they refuse or see too many, it is a backstop and stands higher; alone it is the limit (init is one). */
+/* Counted per uid and user namespace: exact where the box has either of its own. Behind a group or a
+ * watchdog, which tell when they refuse or see too many, it is a backstop and stands higher; alone it is the
+ * limit (init is one). */
 static int64_t process_rlimit(const struct box *box)
 {
     int64_t limit = box->limits->value[LIMIT_pids];
@@ -153,7 +154,8 @@ static int append_strings(struct buffer *block, const struct string_list *list)
     return status;
 }
 
-int launch_write_plan(const struct box *box, const struct plan_lists *lists, struct launch *launch, struct error *err)
+int launch_write_plan(const struct box *box, const struct plan_lists *lists, struct launch *launch,
+                      struct error *err)
 {
     const struct program *program = box->program;
     struct init_plan plan = {
@@ -213,8 +215,8 @@ int launch_exec_init(struct launch *launch)
     char *arguments[] = {(char[]){"init"}, NULL};
     char *environment[] = {NULL};
     extern char **environ;
-    syscall(SYS_execveat, INIT_PROGRAM_FD, "", arguments, hardening_removed(clean_environment) ? environ : environment,
-            AT_EMPTY_PATH);
+    syscall(SYS_execveat, INIT_PROGRAM_FD, "", arguments,
+            hardening_removed(clean_environment) ? environ : environment, AT_EMPTY_PATH);
     return -errno;
 }
 
@@ -264,19 +266,21 @@ static int give_the_word(struct box *box, struct error *err)
     return status < 0 ? error_host(err, status, "cannot give the box the word to go") : 0;
 }
 
-int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err), void *data,
-                          struct error *err)
+int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err),
+                          void *data, struct error *err)
 {
     int status;
     for (;;) {
-        struct pollfd polled[] = {{.fd = box->control_fd, .events = POLLIN}, {.fd = box->listener_fd, .events = POLLIN}};
+        struct pollfd polled[] = {{.fd = box->control_fd, .events = POLLIN},
+                                  {.fd = box->listener_fd, .events = POLLIN}};
         int ready = poll(polled, 2, timeout_ms);
         if (ready < 0 && errno == EINTR)
             continue;
         const char *call = NULL;
         if (ready > 0 && polled[1].revents & POLLIN) { /* the proofs themselves may ask */
             if (box->engine->answer(box, &call))
-                return error_layer(err, "seccomp", 0, "the self-test made a call that ends the box (%s)", call ? call : "?");
+                return error_layer(err, "seccomp", 0, "the self-test made a call that ends the box (%s)",
+                                   call ? call : "?");
             continue;
         }
         if (ready <= 0)

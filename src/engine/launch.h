@@ -1,4 +1,5 @@
-/* What all engines that start cloche-init share: pipes, the plan, the exec of init, the wait for its report. */
+/* What all engines that start cloche-init share: pipes, the plan, the exec of init, the wait for its report.
+ */
 #pragma once
 
 #include "engine/engine.h"
@@ -12,9 +13,9 @@ struct launch {
     int plan_fd;
 };
 
-#define LAUNCH_UNSET                                                                                               \
-    {                                                                                                              \
-        -1, -1, -1, -1, -1, -1                                                                                     \
+#define LAUNCH_UNSET                                                                                         \
+    {                                                                                                        \
+        -1, -1, -1, -1, -1, -1                                                                               \
     }
 
 /* Makes pipes and socket (the box gets our ends) and the memfds. */
@@ -31,7 +32,8 @@ struct plan_lists {
 void plan_lists_free(struct plan_lists *lists);
 #define scope_plan_lists __attribute__((cleanup(plan_lists_free))) struct plan_lists
 
-int launch_write_plan(const struct box *box, const struct plan_lists *lists, struct launch *launch, struct error *err);
+int launch_write_plan(const struct box *box, const struct plan_lists *lists, struct launch *launch,
+                      struct error *err);
 
 /* In the child: stdio, control and plan into their places, all else closed, init executed. Returns only on
  * failure, with a negative errno. */
@@ -40,10 +42,10 @@ int launch_exec_init(struct launch *launch);
 /* In the child, before init runs: tells the launcher what went wrong, and ends. */
 __attribute__((noreturn)) void launch_child_fail(const struct launch *launch, const struct error *err);
 
-/* Waits for init's report that all layers are proved, taking the descriptors that come before it. `inspect` (may be
- * NULL) is called once when init runs under its filter, while it still proves its layers: from then on nothing
- * about the box changes that can be seen from outside. If it finds nothing wrong, the word to go is given at once;
- * init takes it only after its own proofs, so the program starts when both sides are content, and neither has waited
- * for the other. */
-int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err), void *data,
-                          struct error *err);
+/* Waits for init's report that all layers are proved, taking the descriptors that come before it. `inspect`
+ * (may be NULL) is called once when init runs under its filter, while it still proves its layers: from then
+ * on nothing about the box changes that can be seen from outside. If it finds nothing wrong, the word to go
+ * is given at once; init takes it only after its own proofs, so the program starts when both sides are
+ * content, and neither has waited for the other. */
+int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err),
+                          void *data, struct error *err);

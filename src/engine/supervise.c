@@ -20,12 +20,12 @@
 
 enum {
     CHUNK = 65536,
-    FLOOD_FACTOR = 16,          /* how much more than is kept may be written before the run is ended */
+    FLOOD_FACTOR = 16, /* how much more than is kept may be written before the run is ended */
     FLOOD_LEAST = 1 << 20,
-    PIDS_STORM_LEAST = 20,      /* refused forks (twice the limit, but so many at least) that make a fork bomb */
-    STOP_AGAIN_US = 1000000,    /* after a stop that did not work */
-    DRAIN_US = 5000000,         /* after a stop: how long the end may take */
-    ATOMIC_PIPE_WRITE = 4096,   /* poll promises that much room in a pipe */
+    PIDS_STORM_LEAST = 20,   /* refused forks (twice the limit, but so many at least) that make a fork bomb */
+    STOP_AGAIN_US = 1000000, /* after a stop that did not work */
+    DRAIN_US = 5000000,      /* after a stop: how long the end may take */
+    ATOMIC_PIPE_WRITE = 4096, /* poll promises that much room in a pipe */
 };
 
 struct stream_state {
@@ -110,8 +110,7 @@ static void stream_read(struct supervisor *self, enum supervise_stream which)
         if (self->io->forward_fd[which] >= 0 && self->io->for_terminal[which] && !stream->forward_broken)
             terminal_text_flush(&stream->terminal, &stream->pending);
         scope_close_fd(stream->guest_fd);
-    }
-    else if (errno != EAGAIN && errno != EINTR) { /* not the end: what follows is lost */
+    } else if (errno != EAGAIN && errno != EINTR) { /* not the end: what follows is lost */
         self->read_error = errno;
         scope_close_fd(stream->guest_fd);
         stop_box(self, CAUSE_host_failure);
@@ -125,7 +124,8 @@ static void stream_forward(struct supervisor *self, enum supervise_stream which)
     size_t step = left < ATOMIC_PIPE_WRITE ? left : ATOMIC_PIPE_WRITE;
     ssize_t written = write(self->io->forward_fd[which], stream->pending.data + stream->pending_sent, step);
     if (written < 0 && errno != EAGAIN && errno != EINTR) {
-        stream->forward_broken = true; /* the reader went away, or the disk is full: there is nobody to run for */
+        stream->forward_broken =
+            true; /* the reader went away, or the disk is full: there is nobody to run for */
         stream->pending.length = stream->pending_sent = 0;
         self->forward_error = errno;
         stop_box(self, errno == EPIPE ? CAUSE_cancelled : CAUSE_host_failure);
@@ -160,7 +160,8 @@ static void input_write(struct supervisor *self)
 {
     const struct buffer *from =
         self->box->spec->stdin_kind == STDIN_BYTES ? &self->box->spec->stdin_bytes : &self->input;
-    ssize_t written = write(self->box->stdin_fd, from->data + self->input_sent, from->length - self->input_sent);
+    ssize_t written =
+        write(self->box->stdin_fd, from->data + self->input_sent, from->length - self->input_sent);
     if (written < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (written < 0) { /* the program does not want any more */
@@ -172,7 +173,8 @@ static void input_write(struct supervisor *self)
         input_close(self);
 }
 
-/* What init says now could as well be said by the guest: it decides nothing but how the program itself ended. */
+/* What init says now could as well be said by the guest: it decides nothing but how the program itself ended.
+ */
 static void control_read(struct supervisor *self)
 {
     struct init_message message;
@@ -256,7 +258,8 @@ static void judge_usage(struct supervisor *self)
         stop_box(self, CAUSE_memory);
     if (now->pids > limit[LIMIT_pids])
         stop_box(self, CAUSE_pids);
-    if (self->box->engine->isolation == ISOLATION_PROCESS && (now->disk_bytes > limit[LIMIT_disk] || now->disk_is_full))
+    if (self->box->engine->isolation == ISOLATION_PROCESS &&
+        (now->disk_bytes > limit[LIMIT_disk] || now->disk_is_full))
         stop_box(self, CAUSE_disk); /* elsewhere the scratch space is full, and the program is told */
 }
 
@@ -279,8 +282,8 @@ static int64_t look_period_ms(const struct box *box)
     return box->is_watched ? 10 : 50;
 }
 
-/* Until the next thing that only time brings: the wall limit, the earliest moment at which the CPU limit can be
- * reached, or the next look. */
+/* Until the next thing that only time brings: the wall limit, the earliest moment at which the CPU limit can
+ * be reached, or the next look. */
 static int next_look_ms(const struct supervisor *self)
 {
     const int64_t *limit = self->box->limits->value;
@@ -298,8 +301,20 @@ static int next_look_ms(const struct supervisor *self)
     return (int)(wait_ms > 0 ? wait_ms : 0);
 }
 
-enum { SLOT_OUT, SLOT_ERR, SLOT_FORWARD_OUT, SLOT_FORWARD_ERR, SLOT_INPUT, SLOT_STDIN, SLOT_CONTROL, SLOT_LISTENER,
-       SLOT_PROCESS, SLOT_OOM, SLOT_CANCEL, SLOTS };
+enum {
+    SLOT_OUT,
+    SLOT_ERR,
+    SLOT_FORWARD_OUT,
+    SLOT_FORWARD_ERR,
+    SLOT_INPUT,
+    SLOT_STDIN,
+    SLOT_CONTROL,
+    SLOT_LISTENER,
+    SLOT_PROCESS,
+    SLOT_OOM,
+    SLOT_CANCEL,
+    SLOTS
+};
 
 static void fill_slots(const struct supervisor *self, struct pollfd *slots)
 {
@@ -358,7 +373,8 @@ static void handle_slots(struct supervisor *self, const struct pollfd *slots)
         } else {
             uint64_t count;
             (void)!read(self->oom_fd, &count, sizeof count);
-            /* It also fires when somebody removes the group under our feet: then there are no limits any more. */
+            /* It also fires when somebody removes the group under our feet: then there are no limits any
+             * more. */
             stop_box(self, cgroup_exists(&self->box->group) ? CAUSE_memory : CAUSE_host_failure);
         }
     }
@@ -375,8 +391,9 @@ static bool has_pending(const struct supervisor *self)
     return self->streams[0].pending.length || self->streams[1].pending.length;
 }
 
-/* A slow reader is waited for, as any program in a pipe waits; the box itself is gone by then. What is not waited
- * for long: a guest's end of a pipe that outlives its box, and anything at all once the run is cancelled. */
+/* A slow reader is waited for, as any program in a pipe waits; the box itself is gone by then. What is not
+ * waited for long: a guest's end of a pipe that outlives its box, and anything at all once the run is
+ * cancelled. */
 static bool is_finished(const struct supervisor *self)
 {
     bool guest_done = *self->streams[0].guest_fd < 0 && *self->streams[1].guest_fd < 0;
@@ -402,7 +419,8 @@ static void watch(struct supervisor *self)
         if (ready > 0)
             handle_slots(self, slots);
         int64_t now_us = clock_monotonic_us();
-        if (self->stopping && !self->process_gone && now_us - self->stopped_us > STOP_AGAIN_US && self->box->stops < 2)
+        if (self->stopping && !self->process_gone && now_us - self->stopped_us > STOP_AGAIN_US &&
+            self->box->stops < 2)
             self->box->engine->stop(self->box);
         if (!self->process_gone && (ready == 0 || now_us - looked_us >= look_period_ms(self->box) * 1000)) {
             look_at_limits(self);
@@ -450,7 +468,8 @@ static void decide_lost_output(struct supervisor *self, struct result *result)
     result->cause = reader_gone ? CAUSE_cancelled : CAUSE_host_failure;
     result->signal = reader_gone ? SIGPIPE : 0;
     snprintf(result->detail, sizeof result->detail, "the program's output could not be %s: %s",
-             self->read_error ? "read" : "written", strerror(self->read_error ? self->read_error : self->forward_error));
+             self->read_error ? "read" : "written",
+             strerror(self->read_error ? self->read_error : self->forward_error));
 }
 
 static void decide_cause(struct supervisor *self)
@@ -477,7 +496,8 @@ static void decide_cause(struct supervisor *self)
         decide_from_status(self, result);
     } else {
         result->cause = CAUSE_host_failure;
-        snprintf(result->detail, sizeof result->detail, "the box ended without a report of how the program ended");
+        snprintf(result->detail, sizeof result->detail,
+                 "the box ended without a report of how the program ended");
     }
     result->timed_out = result->cause == CAUSE_wall_time || result->cause == CAUSE_cpu_time;
 }
@@ -498,8 +518,9 @@ static void explain_cause(const struct box *box, struct result *result)
     static const struct {
         enum cause cause;
         enum limit_field field;
-    } limits[] = {{CAUSE_wall_time, LIMIT_wall}, {CAUSE_cpu_time, LIMIT_cpu}, {CAUSE_memory, LIMIT_memory},
-                  {CAUSE_pids, LIMIT_pids},      {CAUSE_disk, LIMIT_disk},    {CAUSE_output, LIMIT_output_limit}};
+    } limits[] = {{CAUSE_wall_time, LIMIT_wall}, {CAUSE_cpu_time, LIMIT_cpu},
+                  {CAUSE_memory, LIMIT_memory},  {CAUSE_pids, LIMIT_pids},
+                  {CAUSE_disk, LIMIT_disk},      {CAUSE_output, LIMIT_output_limit}};
     char value[32];
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (result->cause == limits[i].cause)
@@ -514,14 +535,14 @@ static void explain_cause(const struct box *box, struct result *result)
 static int explain_exec_failure(const struct box *box, int code, bool chdir_failed, struct error *err)
 {
     if (chdir_failed)
-        return error_spec(err, "cwd", "cwd: '%.256s' cannot be entered in image '%s': %s", box->program->working_directory,
-                          box->image->name, strerror(-code));
+        return error_spec(err, "cwd", "cwd: '%.256s' cannot be entered in image '%s': %s",
+                          box->program->working_directory, box->image->name, strerror(-code));
     const char *name = box->program->arguments.items[0];
     const char *hint = code == -ENOENT   ? "there is no such program (or its interpreter) in the image"
                        : code == -EACCES ? "it is not an executable file, or lies outside what was granted"
                                          : strerror(-code);
-    return error_spec(err, "command", "command: '%.256s' cannot be started in image '%s': %s", name, box->image->name,
-                      hint);
+    return error_spec(err, "command", "command: '%.256s' cannot be started in image '%s': %s", name,
+                      box->image->name, hint);
 }
 
 int supervise_run(struct box *box, const struct supervise_io *io, struct result *result, struct error *err)

@@ -1,5 +1,5 @@
-/* The supervisor of one run: moves stdin, stdout and stderr, watches the limits, and names the cause of the end.
- * It never blocks on a reader or writer: a stalled terminal does not stop the clock. */
+/* The supervisor of one run: moves stdin, stdout and stderr, watches the limits, and names the cause of the
+ * end. It never blocks on a reader or writer: a stalled terminal does not stop the clock. */
 #pragma once
 
 #include "engine/engine.h"

@@ -9,8 +9,8 @@ struct terminal_text {
     size_t held_length;
 };
 
-/* Appends the bytes with control characters made visible (ESC as ^[, DEL as ^?, C1 controls as \u009b, bytes that are
- * not UTF-8 as \x9b); newline, tab and carriage return stay, and so does everything that prints. */
+/* Appends the bytes with control characters made visible (ESC as ^[, DEL as ^?, C1 controls as \u009b, bytes
+ * that are not UTF-8 as \x9b); newline, tab and carriage return stay, and so does everything that prints. */
 int terminal_text_append(struct terminal_text *state, struct buffer *into, const char *data, size_t length);
 
 /* At the end: a begun character that was never finished. */

@@ -26,8 +26,8 @@ static bool read_stat(pid_t pid, int64_t *ret_user_ticks, int64_t *ret_system_ti
     const char *rest = strrchr(text, ')');
     unsigned long user, system;
     long children_user, children_system, threads;
-    if (!rest || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld %*d %*d %ld", &user,
-                        &system, &children_user, &children_system, &threads) != 5)
+    if (!rest || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld %*d %*d %ld",
+                        &user, &system, &children_user, &children_system, &threads) != 5)
         return false;
     *ret_user_ticks += (int64_t)user + children_user;
     *ret_system_ticks += (int64_t)system + children_system;

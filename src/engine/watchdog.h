@@ -1,5 +1,6 @@
-/* Limits without control groups: sums over the descendants of init, taken from outside every few milliseconds. It
- * is a watchdog and no wall: between two looks a program can pass a limit by what it can do in that time. */
+/* Limits without control groups: sums over the descendants of init, taken from outside every few
+ * milliseconds. It is a watchdog and no wall: between two looks a program can pass a limit by what it can do
+ * in that time. */
 #pragma once
 
 #include "engine/engine.h"

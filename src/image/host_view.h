@@ -1,5 +1,5 @@
-/* The `host` image: which of the host's files a box may see. Programs and what they need; nothing of /home, /root,
- * /var, /run, /srv, and of /etc only what is listed, none of it secret. */
+/* The `host` image: which of the host's files a box may see. Programs and what they need; nothing of /home,
+ * /root, /var, /run, /srv, and of /etc only what is listed, none of it secret. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* An image is the file tree that a sandbox sees, read-only.
  *
  * `host` is a view of the host's own programs (see host_view.h); every other image is a directory tree in the
- * store: STORE/NAME/rootfs, with STORE/NAME/image.json beside it (where it came from, environment, entry point).
- * The store is /var/lib/cloche/images for root, $XDG_DATA_HOME/cloche/images for others, or what
+ * store: STORE/NAME/rootfs, with STORE/NAME/image.json beside it (where it came from, environment, entry
+ * point). The store is /var/lib/cloche/images for root, $XDG_DATA_HOME/cloche/images for others, or what
  * `image_store = …` in the config says. */
 #pragma once
 
@@ -15,8 +15,9 @@
 struct image {
     char *name;
     bool is_host;
-    char *root;                     /* absolute path of the tree; "/" for the host view */
-    struct string_list environment; /* NAME=value that the image asks for (from an OCI config); may be empty */
+    char *root; /* absolute path of the tree; "/" for the host view */
+    struct string_list
+        environment; /* NAME=value that the image asks for (from an OCI config); may be empty */
 };
 
 /* Opens an image by name. An unknown name is an ERROR_SPEC that lists what there is and how to get more.
@@ -30,8 +31,8 @@ static inline void image_free_pointer(struct image **image)
     image_free(*image);
 }
 
-/* Is there an executable regular file at this absolute path, as a process inside the image would see it (links
- * are followed inside the image, never out of it)? */
+/* Is there an executable regular file at this absolute path, as a process inside the image would see it
+ * (links are followed inside the image, never out of it)? */
 bool image_has_program(const struct image *image, const char *path);
 
 /* Long work reports what it does; fraction is 0..1, or negative when it is not known. */
@@ -42,7 +43,7 @@ struct image_progress {
 
 struct image_summary {
     char *name;
-    char *source;     /* "mmdebstrap bookworm", "docker archive alpine:3.19", … */
+    char *source; /* "mmdebstrap bookworm", "docker archive alpine:3.19", … */
     int64_t size_bytes;
     int64_t created_s; /* seconds since 1970 */
 };
@@ -54,13 +55,15 @@ void image_summaries_free(struct image_summary *summaries, size_t count);
 /* Removes an image. */
 int image_remove(const char *store, const char *name, struct error *err);
 
-/* Makes an image from Debian's packages with mmdebstrap. packages NULL: the default set; suite NULL: bookworm. */
+/* Makes an image from Debian's packages with mmdebstrap. packages NULL: the default set; suite NULL:
+ * bookworm. */
 int image_build(const char *store, const char *name, const char *suite, const struct string_list *packages,
                 const struct image_progress *progress, struct error *err);
 
-/* Takes a `docker save` archive or an OCI layout tar (plain, gzip or zstd). Hostile archives are refused: ERROR_SPEC
- * on "archive", and nothing is left in the store. limits NULL: 20 GiB, 1,000,000 entries, 128 layers. The archive's
- * parser is libarchive, which ends the process when memory is short: call it from a process that may die. */
+/* Takes a `docker save` archive or an OCI layout tar (plain, gzip or zstd). Hostile archives are refused:
+ * ERROR_SPEC on "archive", and nothing is left in the store. limits NULL: 20 GiB, 1,000,000 entries, 128
+ * layers. The archive's parser is libarchive, which ends the process when memory is short: call it from a
+ * process that may die. */
 struct image_import_limits {
     int64_t unpacked_bytes; /* of all layers together */
     int64_t entries;

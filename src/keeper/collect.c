@@ -26,7 +26,8 @@ struct collection {
     struct error *err;
 };
 
-/* Opens without following and without waiting (a pipe would wait for a writer), then asks what it really is. */
+/* Opens without following and without waiting (a pipe would wait for a writer), then asks what it really is.
+ */
 static int open_regular(int dir_fd, const char *name, struct stat *ret_status)
 {
     scope_fd fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -77,8 +78,8 @@ static int copy_and_hash(struct collection *self, int from_fd, int into_fd, int6
     return status;
 }
 
-/* Opens (or makes) the directory of the caller's tree that stands for a path of the box. No link is followed: a
- * link that was there before could lead anywhere. */
+/* Opens (or makes) the directory of the caller's tree that stands for a path of the box. No link is followed:
+ * a link that was there before could lead anywhere. */
 static int open_into_parent(const struct collection *self, const char *path, const char **ret_name)
 {
     scope_fd at = fcntl(self->into_fd, F_DUPFD_CLOEXEC, 0);
@@ -98,8 +99,8 @@ static int open_into_parent(const struct collection *self, const char *path, con
     return at < 0 ? -errno : take_fd(&at);
 }
 
-/* Writes under a temporary name and renames: the caller never sees half a file, and an existing link of that name
- * is replaced, not written through. */
+/* Writes under a temporary name and renames: the caller never sees half a file, and an existing link of that
+ * name is replaced, not written through. */
 static int save_file(struct collection *self, int from_fd, const struct stat *what, const char *path,
                      int64_t *ret_size, char *ret_hash)
 {
@@ -143,7 +144,8 @@ static int take_file(struct collection *self, int dir_fd, const char *name, cons
     if (status == -EFBIG)
         return result_add_omission(self->result, path, "more bytes than collect allows");
     if (status == -ELOOP || status == -ENOTDIR || status == -EISDIR)
-        return result_add_omission(self->result, path, "something else is at its place in the output directory");
+        return result_add_omission(self->result, path,
+                                   "something else is at its place in the output directory");
     if (status < 0)
         return error_host(self->err, status, "cannot save the collected file '%.200s'", path);
     self->bytes_left -= size;
@@ -156,7 +158,8 @@ static int take_directory(struct collection *self, int dir_fd, const char *path,
 static int take_entry(struct collection *self, int dir_fd, const char *parent, const char *name, int depth)
 {
     char path[PATH_MAX];
-    int length = *parent ? snprintf(path, sizeof path, "%s/%s", parent, name) : snprintf(path, sizeof path, "%s", name);
+    int length = *parent ? snprintf(path, sizeof path, "%s/%s", parent, name)
+                         : snprintf(path, sizeof path, "%s", name);
     if (length >= (int)sizeof path)
         return result_add_omission(self->result, name, "its path is too long");
     struct stat what;
@@ -203,7 +206,8 @@ int collect_files(int output_fd, const char *into_path, const struct limits *lim
         int status = file_make_directories(into_path, 0777);
         into_fd = status < 0 ? status : open(into_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (into_fd < 0)
-            return error_host(err, status < 0 ? status : -errno, "cannot open the output directory '%s'", into_path);
+            return error_host(err, status < 0 ? status : -errno, "cannot open the output directory '%s'",
+                              into_path);
     }
     int64_t files = limits->value[LIMIT_collect_files];
     struct collection self = {

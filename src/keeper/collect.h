@@ -1,12 +1,13 @@
-/* Files out: what the program left in /data/output, read after nothing in the box runs any more. Every name, type,
- * size and content is the guest's. Only regular files are taken; bytes are counted as they are read. */
+/* Files out: what the program left in /data/output, read after nothing in the box runs any more. Every name,
+ * type, size and content is the guest's. Only regular files are taken; bytes are counted as they are read. */
 #pragma once
 
 #include "base/error.h"
 #include "spec/result.h"
 #include "spec/spec.h"
 
-/* output_fd: the box's output directory. into_path NULL: only hash. What is left out is listed with its reason. */
+/* output_fd: the box's output directory. into_path NULL: only hash. What is left out is listed with its
+ * reason. */
 int collect_files(int output_fd, const char *into_path, const struct limits *limits, struct result *result,
                   struct error *err);
 

@@ -53,7 +53,8 @@ static void box_directory_root(char *into, size_t size)
     if (geteuid() == 0)
         snprintf(into, size, "/var/lib/cloche/box");
     else
-        snprintf(into, size, "%s/cloche-%u-box", getenv("TMPDIR") && getenv("TMPDIR")[0] == '/' ? getenv("TMPDIR") : "/tmp",
+        snprintf(into, size, "%s/cloche-%u-box",
+                 getenv("TMPDIR") && getenv("TMPDIR")[0] == '/' ? getenv("TMPDIR") : "/tmp",
                  (unsigned)geteuid());
 }
 
@@ -170,7 +171,8 @@ int record_make_directory(struct record *record, struct error *err)
     if (status == 0 && mkdirat(root_fd, name, 0700) < 0)
         status = -errno;
     if (status == 0) {
-        record->identity.directory_fd = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        record->identity.directory_fd =
+            openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (record->identity.directory_fd < 0 ||
             fchmod(record->identity.directory_fd, geteuid() == 0 ? 0711 : 0700) < 0)
             status = -errno;

@@ -1,9 +1,10 @@
 /* Records: who owns which box on this host.
  *
  * Theory of operation. Every live box has a record file STATE/box-NUMBER, held under an exclusive lock by the
- * process that owns the box. The number gives the box its name (groups, private directory) and, under root, its
- * uid. A lock dies with its owner, however it dies: a record whose lock can be taken belongs to nobody, and what
- * it names is left over. The next run, or `cloche reap`, removes it: processes, groups, directory, record.
+ * process that owns the box. The number gives the box its name (groups, private directory) and, under root,
+ * its uid. A lock dies with its owner, however it dies: a record whose lock can be taken belongs to nobody,
+ * and what it names is left over. The next run, or `cloche reap`, removes it: processes, groups, directory,
+ * record.
  *
  * STATE is /run/cloche for root; for others $XDG_RUNTIME_DIR/cloche, or /tmp/cloche-UID. */
 #pragma once
@@ -18,9 +19,9 @@ struct record {
     int state_fd;
 };
 
-#define RECORD_UNSET                                                                                               \
-    {                                                                                                              \
-        .identity = {.directory_fd = -1}, .number = -1, .lock_fd = -1, .state_fd = -1                              \
+#define RECORD_UNSET                                                                                         \
+    {                                                                                                        \
+        .identity = {.directory_fd = -1}, .number = -1, .lock_fd = -1, .state_fd = -1                        \
     }
 
 /* Takes a free number; sweeps one leftover if it meets any. */
@@ -29,8 +30,8 @@ int record_take(struct record *ret, const struct cgroup_layout *cgroups, struct 
 /* Makes the private directory of the box (the process engine needs one). */
 int record_make_directory(struct record *record, struct error *err);
 
-/* Removes the directory and the record. Accepts a half-made one, and one that is given back already. A negative errno
- * when something would not go; the record then stays too, so that a reaper finds it. */
+/* Removes the directory and the record. Accepts a half-made one, and one that is given back already. A
+ * negative errno when something would not go; the record then stays too, so that a reaper finds it. */
 int record_give_back(struct record *record);
 
 struct reap_report {

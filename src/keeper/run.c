@@ -69,8 +69,8 @@ static void record_give_back_at_scope_end(struct record *record)
     record_give_back(record);
 }
 
-static int collect_step(const struct run *run, const struct step *step, struct box *box, struct result *result,
-                        struct error *err)
+static int collect_step(const struct run *run, const struct step *step, struct box *box,
+                        struct result *result, struct error *err)
 {
     if (box->scratch_fd < 0)
         return 0;
@@ -84,13 +84,14 @@ static int collect_step(const struct run *run, const struct step *step, struct b
     return collect_one(output, step->artifact, ARTIFACT_MAX, step->ret_artifact, err);
 }
 
-static int prepare_program(const struct run *run, const struct step *step, struct box *box, struct program *ret,
-                           struct error *err)
+static int prepare_program(const struct run *run, const struct step *step, struct box *box,
+                           struct program *ret, struct error *err)
 {
     if (!step->row)
         return program_from_command(box, ret, err);
     struct program_paths paths = run->paths;
-    int status = program_from_language(box, step->row, &paths, step->artifact ? NULL : &run->spec->arguments, ret, err);
+    int status = program_from_language(box, step->row, &paths, step->artifact ? NULL : &run->spec->arguments,
+                                       ret, err);
     if (status == 0) {
         ret->code = step->code;
         ret->code_executable = step->code_executable;
@@ -150,8 +151,8 @@ static bool probe_passes(const struct run *run, const struct language *row)
     struct step step = {.limits = &run->spec->compile_limits, .row = &probe, .io = &silent_io};
     struct result *result = result_new();
     struct error ignored = {0};
-    bool passes = result && run_step_without_stdin(&probing, &step, result, &ignored) == 0 && result->cause == CAUSE_exit &&
-                  result->exit_code == 0;
+    bool passes = result && run_step_without_stdin(&probing, &step, result, &ignored) == 0 &&
+                  result->cause == CAUSE_exit && result->exit_code == 0;
     result_free(result);
     return passes;
 }
@@ -201,7 +202,8 @@ static int run_code(struct run *run, struct result *result, struct error *err)
     struct step step = {.limits = &run->spec->limits,
                         .row = &run->language->run,
                         .code = {run->spec->code.data ? run->spec->code.data : "", run->spec->code.length},
-                        .code_executable = run->language->run.find.count == 0, /* a row that runs the code itself */
+                        .code_executable =
+                            run->language->run.find.count == 0, /* a row that runs the code itself */
                         .io = run->io};
     if (run->language->has_compile) {
         result->compile = result_new();
@@ -255,8 +257,8 @@ static void take_compile_failure(struct result *result, const struct supervise_i
     }
 }
 
-int keeper_run(struct spec *spec, const struct policy *policy, const struct supervise_io *io, struct result **ret,
-               struct error *err)
+int keeper_run(struct spec *spec, const struct policy *policy, const struct supervise_io *io,
+               struct result **ret, struct error *err)
 {
     int status = spec_validate(spec, policy, err);
     if (status < 0)

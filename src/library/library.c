@@ -39,7 +39,8 @@ API void cloche_spec_free(struct cloche_spec *spec)
     spec_free(inner_spec(spec));
 }
 
-API int cloche_spec_set(struct cloche_spec *spec, const char *field, const char *value, struct cloche_error *err)
+API int cloche_spec_set(struct cloche_spec *spec, const char *field, const char *value,
+                        struct cloche_error *err)
 {
     struct error error = {0};
     int status = spec_set(inner_spec(spec), field, value, &error);
@@ -48,7 +49,8 @@ API int cloche_spec_set(struct cloche_spec *spec, const char *field, const char 
     return status;
 }
 
-API int cloche_spec_set_code(struct cloche_spec *spec, const void *code, size_t length, struct cloche_error *err)
+API int cloche_spec_set_code(struct cloche_spec *spec, const void *code, size_t length,
+                             struct cloche_error *err)
 {
     struct error error = {0};
     int status = spec_set(inner_spec(spec), "code", "", &error);
@@ -59,7 +61,8 @@ API int cloche_spec_set_code(struct cloche_spec *spec, const void *code, size_t 
     return status;
 }
 
-API int cloche_spec_read_json(struct cloche_spec *spec, const char *json, size_t length, struct cloche_error *err)
+API int cloche_spec_read_json(struct cloche_spec *spec, const char *json, size_t length,
+                              struct cloche_error *err)
 {
     struct error error = {0};
     int status = spec_read_json(inner_spec(spec), json, length, &error);
@@ -84,8 +87,8 @@ static void bridge_output(void *data, enum supervise_stream stream, const char *
     bridge->options->output(bridge->options->data, stream == STREAM_STDOUT ? 1 : 2, bytes, length);
 }
 
-API int cloche_run(struct cloche_spec *spec, const struct cloche_options *options, struct cloche_result **ret_result,
-                   struct cloche_error *err)
+API int cloche_run(struct cloche_spec *spec, const struct cloche_options *options,
+                   struct cloche_result **ret_result, struct cloche_error *err)
 {
     static const struct cloche_options none;
     if (!options)

@@ -1,5 +1,5 @@
-/* Entries of a directory without the heap: for a child between clone and exec, where another thread of the parent may
- * have held the allocator's lock at the moment of the clone. */
+/* Entries of a directory without the heap: for a child between clone and exec, where another thread of the
+ * parent may have held the allocator's lock at the moment of the clone. */
 #pragma once
 
 #include <stddef.h>
@@ -13,5 +13,6 @@ struct directory_reader {
 /* Starts at the beginning. The descriptor stays the caller's. */
 void directory_reader_start(struct directory_reader *reader, int fd);
 
-/* The next name but "." and "..": 1 with *ret_name set (valid until the next call), 0 at the end, a negative errno. */
+/* The next name but "." and "..": 1 with *ret_name set (valid until the next call), 0 at the end, a negative
+ * errno. */
 int directory_reader_next(struct directory_reader *reader, const char **ret_name);

@@ -8,24 +8,24 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define FS_EXECUTE     (UINT64_C(1) << 0)
-#define FS_WRITE_FILE  (UINT64_C(1) << 1)
-#define FS_READ_FILE   (UINT64_C(1) << 2)
-#define FS_READ_DIR    (UINT64_C(1) << 3)
-#define FS_REMOVE_DIR  (UINT64_C(1) << 4)
-#define FS_REMOVE_FILE (UINT64_C(1) << 5)
-#define FS_MAKE_CHAR   (UINT64_C(1) << 6)
-#define FS_MAKE_DIR    (UINT64_C(1) << 7)
-#define FS_MAKE_REG    (UINT64_C(1) << 8)
-#define FS_MAKE_SOCK   (UINT64_C(1) << 9)
-#define FS_MAKE_FIFO   (UINT64_C(1) << 10)
-#define FS_MAKE_BLOCK  (UINT64_C(1) << 11)
-#define FS_MAKE_SYM    (UINT64_C(1) << 12)
-#define FS_REFER       (UINT64_C(1) << 13) /* ABI 2 */
-#define FS_TRUNCATE    (UINT64_C(1) << 14) /* ABI 3 */
-#define FS_IOCTL_DEV   (UINT64_C(1) << 15) /* ABI 5 */
-#define NET_BIND_TCP    (UINT64_C(1) << 0) /* ABI 4 */
-#define NET_CONNECT_TCP (UINT64_C(1) << 1)
+#define FS_EXECUTE                 (UINT64_C(1) << 0)
+#define FS_WRITE_FILE              (UINT64_C(1) << 1)
+#define FS_READ_FILE               (UINT64_C(1) << 2)
+#define FS_READ_DIR                (UINT64_C(1) << 3)
+#define FS_REMOVE_DIR              (UINT64_C(1) << 4)
+#define FS_REMOVE_FILE             (UINT64_C(1) << 5)
+#define FS_MAKE_CHAR               (UINT64_C(1) << 6)
+#define FS_MAKE_DIR                (UINT64_C(1) << 7)
+#define FS_MAKE_REG                (UINT64_C(1) << 8)
+#define FS_MAKE_SOCK               (UINT64_C(1) << 9)
+#define FS_MAKE_FIFO               (UINT64_C(1) << 10)
+#define FS_MAKE_BLOCK              (UINT64_C(1) << 11)
+#define FS_MAKE_SYM                (UINT64_C(1) << 12)
+#define FS_REFER                   (UINT64_C(1) << 13) /* ABI 2 */
+#define FS_TRUNCATE                (UINT64_C(1) << 14) /* ABI 3 */
+#define FS_IOCTL_DEV               (UINT64_C(1) << 15) /* ABI 5 */
+#define NET_BIND_TCP               (UINT64_C(1) << 0)  /* ABI 4 */
+#define NET_CONNECT_TCP            (UINT64_C(1) << 1)
 #define SCOPE_ABSTRACT_UNIX_SOCKET (UINT64_C(1) << 0) /* ABI 6 */
 #define SCOPE_SIGNAL               (UINT64_C(1) << 1)
 
@@ -73,7 +73,8 @@ int landlock_ruleset_new(int abi, bool files, unsigned scopes)
         if (scopes & LANDLOCK_SCOPE_ABSTRACT_SOCKETS)
             attributes.scoped |= SCOPE_ABSTRACT_UNIX_SOCKET;
     }
-    /* Older kernels refuse a larger struct only when the bytes they do not know are set; they are zero then. */
+    /* Older kernels refuse a larger struct only when the bytes they do not know are set; they are zero then.
+     */
     long fd = syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0);
     return fd < 0 ? -errno : (int)fd;
 }
@@ -86,8 +87,8 @@ static uint64_t landlock_grant_rights(enum landlock_grant grant)
     case LANDLOCK_READ_EXEC:
         return FS_READ_FILE | FS_READ_DIR | FS_EXECUTE;
     case LANDLOCK_READ_WRITE:
-        return FS_READ_FILE | FS_READ_DIR | FS_EXECUTE | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR |
-               FS_MAKE_REG | FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER | FS_TRUNCATE;
+        return FS_READ_FILE | FS_READ_DIR | FS_EXECUTE | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE |
+               FS_MAKE_DIR | FS_MAKE_REG | FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER | FS_TRUNCATE;
     case LANDLOCK_DEVICE:
         return FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV;
     }

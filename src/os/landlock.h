@@ -1,7 +1,7 @@
 /* Landlock: file and scope rules that a process puts on itself.
  *
- * The headers of Debian 12 know ABI 2; later rights are named here, and used as far as the running kernel's ABI
- * goes. */
+ * The headers of Debian 12 know ABI 2; later rights are named here, and used as far as the running kernel's
+ * ABI goes. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,8 +23,8 @@ enum landlock_scope {
     LANDLOCK_SCOPE_ABSTRACT_SOCKETS = 2,
 };
 
-/* A ruleset descriptor that denies all file rights that the kernel's ABI knows, all TCP, and what `scopes` says
- * where the ABI has scopes. A negative errno on failure. `files` false: a ruleset of scopes alone. */
+/* A ruleset descriptor that denies all file rights that the kernel's ABI knows, all TCP, and what `scopes`
+ * says where the ABI has scopes. A negative errno on failure. `files` false: a ruleset of scopes alone. */
 int landlock_ruleset_new(int abi, bool files, unsigned scopes);
 
 /* Grants below a path (or on one file). 0 or a negative errno. */

@@ -18,8 +18,10 @@ enum { TREE_RECURSIVE = 0x8000 /* AT_RECURSIVE */, DETACH = 2 /* MNT_DETACH */ }
 
 static uint64_t mount_attributes(unsigned flags)
 {
-    return (flags & MOUNT_READ_ONLY ? MOUNT_ATTR_RDONLY : 0) | (flags & MOUNT_NO_SUID ? MOUNT_ATTR_NOSUID : 0) |
-           (flags & MOUNT_NO_DEVICES ? MOUNT_ATTR_NODEV : 0) | (flags & MOUNT_NO_EXEC ? MOUNT_ATTR_NOEXEC : 0);
+    return (flags & MOUNT_READ_ONLY ? MOUNT_ATTR_RDONLY : 0) |
+           (flags & MOUNT_NO_SUID ? MOUNT_ATTR_NOSUID : 0) |
+           (flags & MOUNT_NO_DEVICES ? MOUNT_ATTR_NODEV : 0) |
+           (flags & MOUNT_NO_EXEC ? MOUNT_ATTR_NOEXEC : 0);
 }
 
 static int set_attributes(int dir_fd, const char *path, unsigned flags, int userns_fd)
@@ -37,8 +39,8 @@ static int set_attributes(int dir_fd, const char *path, unsigned flags, int user
 
 int mount_clone_tree(int dir_fd, const char *path, unsigned flags, int userns_fd)
 {
-    unsigned how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (unsigned)AT_EMPTY_PATH | (unsigned)AT_SYMLINK_NOFOLLOW |
-                   (flags & MOUNT_RECURSIVE ? (unsigned)TREE_RECURSIVE : 0);
+    unsigned how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | (unsigned)AT_EMPTY_PATH |
+                   (unsigned)AT_SYMLINK_NOFOLLOW | (flags & MOUNT_RECURSIVE ? (unsigned)TREE_RECURSIVE : 0);
     scope_fd tree = (int)syscall(SYS_open_tree, dir_fd, path, how);
     if (tree < 0)
         return -errno;
@@ -48,7 +50,8 @@ int mount_clone_tree(int dir_fd, const char *path, unsigned flags, int userns_fd
 
 int mount_attach(int tree_fd, int dir_fd, const char *path)
 {
-    return syscall(SYS_move_mount, tree_fd, "", dir_fd, path, MOVE_MOUNT_F_EMPTY_PATH | (*path ? 0 : MOVE_MOUNT_T_EMPTY_PATH)) < 0
+    return syscall(SYS_move_mount, tree_fd, "", dir_fd, path,
+                   MOVE_MOUNT_F_EMPTY_PATH | (*path ? 0 : MOVE_MOUNT_T_EMPTY_PATH)) < 0
                ? -errno
                : 0;
 }
@@ -71,7 +74,8 @@ int mount_restrict(int dir_fd, const char *path, unsigned flags)
 
 int mount_new(const char *type, const char *path, unsigned flags, const char *options)
 {
-    unsigned long old = (flags & MOUNT_READ_ONLY ? OLD_RDONLY : 0) | (flags & MOUNT_NO_SUID ? OLD_NOSUID : 0) |
+    unsigned long old = (flags & MOUNT_READ_ONLY ? OLD_RDONLY : 0) |
+                        (flags & MOUNT_NO_SUID ? OLD_NOSUID : 0) |
                         (flags & MOUNT_NO_DEVICES ? OLD_NODEV : 0) | (flags & MOUNT_NO_EXEC ? OLD_NOEXEC : 0);
     return mount(type, path, type, old, options) < 0 ? -errno : 0;
 }
@@ -80,7 +84,8 @@ int mount_pivot(const char *new_root, const char *old_root, int *ret_child)
 {
     if (chdir(new_root) < 0 || syscall(SYS_pivot_root, ".", old_root) < 0 || chdir("/") < 0)
         return -errno;
-    /* Not the C library's fork: it waits for locks that a thread of our parent may have held when we were cloned. */
+    /* Not the C library's fork: it waits for locks that a thread of our parent may have held when we were
+     * cloned. */
     scope_fd pidfd = -1;
     pid_t child = process_clone(0, -1, &pidfd);
     if (child < 0)

@@ -12,12 +12,13 @@ enum mount_flag {
     MOUNT_RECURSIVE = 1 << 4, /* with what is mounted below, the flags on all of it */
 };
 
-/* A detached copy of what is at path (relative to dir_fd; an empty path is the descriptor itself), with flags. A link
- * at the end of the path is not followed.
- * userns_fd >= 0: owners are mapped by that user namespace. A descriptor, or a negative errno. */
+/* A detached copy of what is at path (relative to dir_fd; an empty path is the descriptor itself), with
+ * flags. A link at the end of the path is not followed. userns_fd >= 0: owners are mapped by that user
+ * namespace. A descriptor, or a negative errno. */
 int mount_clone_tree(int dir_fd, const char *path, unsigned flags, int userns_fd);
 
-/* Attaches a detached tree at a path, relative to dir_fd, whose last component is not followed when it is a link. */
+/* Attaches a detached tree at a path, relative to dir_fd, whose last component is not followed when it is a
+ * link. */
 int mount_attach(int tree_fd, int dir_fd, const char *path);
 
 /* Clone and attach. */
@@ -32,9 +33,9 @@ int mount_restrict(int dir_fd, const char *path, unsigned flags);
 /* mount(2) of a new file system instance. */
 int mount_new(const char *type, const char *path, unsigned flags, const char *options);
 
-/* Makes `new_root` (a mount) the root of the calling process, and lets go of the old one. The letting go waits for a
- * grace period of the kernel, about a millisecond, so a child does it meanwhile: *ret_child must be waited for, and
- * must have exited with 0, before anything of the guest's runs. `old_root` is an empty directory below the new root where
- * the old one hangs for that time: stacked on "/" itself, it would make us count as chrooted, and a chrooted process may
- * not make a user namespace. */
+/* Makes `new_root` (a mount) the root of the calling process, and lets go of the old one. The letting go
+ * waits for a grace period of the kernel, about a millisecond, so a child does it meanwhile: *ret_child must
+ * be waited for, and must have exited with 0, before anything of the guest's runs. `old_root` is an empty
+ * directory below the new root where the old one hangs for that time: stacked on "/" itself, it would make us
+ * count as chrooted, and a chrooted process may not make a user namespace. */
 int mount_pivot(const char *new_root, const char *old_root, int *ret_child);

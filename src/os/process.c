@@ -97,8 +97,10 @@ int process_receive(int socket_fd, void *into, uint32_t size, int *ret_fd)
         struct cmsghdr align;
     } control = {0};
     struct iovec vector = {.iov_base = into, .iov_len = size};
-    struct msghdr message = {
-        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
     ssize_t length;
     *ret_fd = -1;
     do

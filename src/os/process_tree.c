@@ -12,7 +12,8 @@
 
 enum { LIST_SIZE = 4096 };
 
-/* /proc/PID/task/TID/children lists the children of one thread; a program may fork from any of its threads. */
+/* /proc/PID/task/TID/children lists the children of one thread; a program may fork from any of its threads.
+ */
 static size_t children_of_thread(const char *path, pid_t *into, size_t size)
 {
     char text[8192];

@@ -47,7 +47,8 @@ static int read_list(const json_t *object, const char *key, struct string_list *
     json_t *item;
     if (!json_is_array(list))
         return error_spec(err, "languages", "%s: '%s' must be an array of strings", source, key);
-    json_array_foreach(list, index, item) {
+    json_array_foreach(list, index, item)
+    {
         if (!json_is_string(item))
             return error_spec(err, "languages", "%s: '%s' must be an array of strings", source, key);
         if (string_list_add(into, json_string_value(item)) < 0)
@@ -56,13 +57,16 @@ static int read_list(const json_t *object, const char *key, struct string_list *
     return 0;
 }
 
-static int read_environment(const json_t *object, struct string_list *into, const char *source, struct error *err)
+static int read_environment(const json_t *object, struct string_list *into, const char *source,
+                            struct error *err)
 {
     const char *name;
     json_t *value;
-    json_object_foreach(json_object_get(object, "environment"), name, value) {
+    json_object_foreach(json_object_get(object, "environment"), name, value)
+    {
         if (!json_is_string(value) || !text_is_environment_name(name, strlen(name)))
-            return error_spec(err, "languages", "%s: 'environment' must be an object of NAME: string", source);
+            return error_spec(err, "languages", "%s: 'environment' must be an object of NAME: string",
+                              source);
         if (string_list_print(into, "%s=%s", name, json_string_value(value)) < 0)
             return error_host(err, -ENOMEM, "cannot load the languages");
     }
@@ -87,11 +91,13 @@ static char *read_text(const json_t *object, const char *key)
     return text ? strdup(text) : NULL;
 }
 
-static int refuse_unknown_keys(const json_t *object, const char *const *known, const char *source, struct error *err)
+static int refuse_unknown_keys(const json_t *object, const char *const *known, const char *source,
+                               struct error *err)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
         bool is_known = false, is_text = false;
         for (size_t i = 0; known[i]; i++)
             is_known |= strcmp(known[i], key) == 0;
@@ -110,7 +116,7 @@ static int refuse_unknown_keys(const json_t *object, const char *const *known, c
 
 static int read_row(const json_t *object, struct language *row, const char *source, struct error *err)
 {
-    static const char *const row_keys[] = {"name", "extensions", "find",        "file",    "run",
+    static const char *const row_keys[] = {"name",  "extensions", "find",        "file",    "run",
                                            "probe", "compile",    "environment", "missing", NULL};
     static const char *const compile_keys[] = {"find", "run", "environment", "artifact", NULL};
     int status = refuse_unknown_keys(object, row_keys, source, err);
@@ -135,7 +141,8 @@ static int read_row(const json_t *object, struct language *row, const char *sour
     row->has_compile = true;
     row->artifact = read_text(compile, "artifact");
     if (!row->artifact || !text_is_plain_name(row->artifact))
-        return error_spec(err, "languages", "%s: '%s': 'compile' needs a plain 'artifact' name", source, row->name);
+        return error_spec(err, "languages", "%s: '%s': 'compile' needs a plain 'artifact' name", source,
+                          row->name);
     return read_step(compile, &row->compile, source, err);
 }
 
@@ -173,7 +180,8 @@ int language_table_load(const struct string_list *files, struct language_table *
         scope_buffer text = {0};
         status = file_read_whole(AT_FDCWD, files->items[i], 1 << 20, &text);
         if (status < 0)
-            status = error_spec(err, "languages", "languages: cannot read %s: %s", files->items[i], strerror(-status));
+            status = error_spec(err, "languages", "languages: cannot read %s: %s", files->items[i],
+                                strerror(-status));
         else
             status = read_table(text.data, text.length, files->items[i], ret, err);
     }
@@ -203,8 +211,8 @@ static const char *find_program(const struct string_list *candidates, const stru
     return NULL;
 }
 
-int language_find(const struct language_table *table, const char *name, size_t from, const struct image *image,
-                  const char **ret_runtime, const char **ret_compiler)
+int language_find(const struct language_table *table, const char *name, size_t from,
+                  const struct image *image, const char **ret_runtime, const char **ret_compiler)
 {
     for (size_t i = from; i < table->count; i++) {
         const struct language *row = &table->rows[i];
@@ -240,6 +248,8 @@ int language_explain_missing(const struct language_table *table, const char *nam
                               table->rows[i].missing ? table->rows[i].missing : "install it in the image");
     scope_buffer names = {0};
     language_names(table, &names);
-    return error_spec(err, "language", "language: there is no '%.64s'; there are: %s. More can be added with "
-                      "`languages = FILE` in the configuration", name, names.data ? names.data : "");
+    return error_spec(err, "language",
+                      "language: there is no '%.64s'; there are: %s. More can be added with "
+                      "`languages = FILE` in the configuration",
+                      name, names.data ? names.data : "");
 }

@@ -1,9 +1,9 @@
-/* Languages, as a table of data: languages.json is built in, and an operator adds rows with `languages = FILE` in
- * the configuration. Rows of one name are tried in order; a later file's rows come first.
+/* Languages, as a table of data: languages.json is built in, and an operator adds rows with `languages =
+ * FILE` in the configuration. Rows of one name are tried in order; a later file's rows come first.
  *
  * In the strings of a row: {runtime} and {compiler} are what was found in the image, {code} the code's file,
- * {artifact} what the compile step is to write, {tmp}, {home}, {output}, {input} the box's directories, {cpus} the
- * whole number of CPUs that the limit gives. */
+ * {artifact} what the compile step is to write, {tmp}, {home}, {output}, {input} the box's directories,
+ * {cpus} the whole number of CPUs that the limit gives. */
 #pragma once
 
 #include "base/bytes.h"
@@ -39,10 +39,10 @@ void language_table_free(struct language_table *table);
 /* The language that a file name's extension belongs to, or NULL. */
 const char *language_by_extension(const struct language_table *table, const char *file_name);
 
-/* The next row of that name, from row `from` on, whose programs are in the image; its index, or -1. *ret_runtime and
- * *ret_compiler point into the row. */
-int language_find(const struct language_table *table, const char *name, size_t from, const struct image *image,
-                  const char **ret_runtime, const char **ret_compiler);
+/* The next row of that name, from row `from` on, whose programs are in the image; its index, or -1.
+ * *ret_runtime and *ret_compiler point into the row. */
+int language_find(const struct language_table *table, const char *name, size_t from,
+                  const struct image *image, const char **ret_runtime, const char **ret_compiler);
 
 /* "python, javascript, …" */
 int language_names(const struct language_table *table, struct buffer *into);

@@ -15,7 +15,8 @@ static const char *box_path(const struct box *box, const char *which, char *into
 }
 
 /* Replaces {names} in a row's string. */
-static int expand(const struct box *box, const struct program_paths *paths, const char *text, struct buffer *into)
+static int expand(const struct box *box, const struct program_paths *paths, const char *text,
+                  struct buffer *into)
 {
     char place[PATH_MAX];
     int status = 0;
@@ -45,7 +46,8 @@ static int expand(const struct box *box, const struct program_paths *paths, cons
             value = place;
         } else if (strcmp(name, "code") == 0 || strcmp(name, "artifact") == 0) {
             bool is_code = name[0] == 'c';
-            status = buffer_append_text(into, box_path(box, is_code ? "code" : "output", place, sizeof place));
+            status =
+                buffer_append_text(into, box_path(box, is_code ? "code" : "output", place, sizeof place));
             if (status == 0)
                 status = buffer_print(into, "/%s", is_code ? paths->code_name : paths->artifact);
             text = end + 1;
@@ -91,7 +93,8 @@ static int fill_environment(const struct box *box, struct string_list *into)
 {
     static const struct {
         const char *name, *place;
-    } places[] = {{"HOME", "home"}, {"TMPDIR", "tmp"}, {"CLOCHE_INPUT", "input"}, {"CLOCHE_OUTPUT", "output"}};
+    } places[] = {
+        {"HOME", "home"}, {"TMPDIR", "tmp"}, {"CLOCHE_INPUT", "input"}, {"CLOCHE_OUTPUT", "output"}};
     char path[PATH_MAX];
     int status = string_list_add(into, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     if (status == 0)
@@ -99,7 +102,8 @@ static int fill_environment(const struct box *box, struct string_list *into)
     if (status == 0)
         status = string_list_add(into, "LANG=C.UTF-8");
     for (size_t i = 0; status == 0 && i < sizeof places / sizeof *places; i++)
-        status = string_list_print(into, "%s=%s", places[i].name, box_path(box, places[i].place, path, sizeof path));
+        status = string_list_print(into, "%s=%s", places[i].name,
+                                   box_path(box, places[i].place, path, sizeof path));
     if (status == 0)
         status = set_variables(into, &box->image->environment);
     extern char **environ;
@@ -117,8 +121,9 @@ static int fill_working_directory(const struct box *box, struct program *program
     return program->working_directory ? 0 : -ENOMEM;
 }
 
-int program_from_language(const struct box *box, const struct language_step *step, const struct program_paths *paths,
-                          const struct string_list *arguments, struct program *ret, struct error *err)
+int program_from_language(const struct box *box, const struct language_step *step,
+                          const struct program_paths *paths, const struct string_list *arguments,
+                          struct program *ret, struct error *err)
 {
     *ret = (struct program){0};
     int status = 0;
@@ -192,8 +197,10 @@ int program_from_command(const struct box *box, struct program *ret, struct erro
         char *found = search_path(box, name);
         if (!found) {
             program_free(ret);
-            return error_spec(err, "command", "command: '%.128s' is not in image '%s' (looked in the usual places of "
-                              "PATH)", name, box->image->name);
+            return error_spec(err, "command",
+                              "command: '%.128s' is not in image '%s' (looked in the usual places of "
+                              "PATH)",
+                              name, box->image->name);
         }
         free(ret->arguments.items[0]);
         ret->arguments.items[0] = found;

@@ -11,8 +11,9 @@ struct program_paths {
 };
 
 /* The step of a language row (its compile step, or its run). `arguments` (the user's own) are appended. */
-int program_from_language(const struct box *box, const struct language_step *step, const struct program_paths *paths,
-                          const struct string_list *arguments, struct program *ret, struct error *err);
+int program_from_language(const struct box *box, const struct language_step *step,
+                          const struct program_paths *paths, const struct string_list *arguments,
+                          struct program *ret, struct error *err);
 
 /* A command as given. */
 int program_from_command(const struct box *box, struct program *ret, struct error *err);

@@ -17,7 +17,8 @@ int isolation_find(const char *name, struct error *err)
     for (int i = 0; i < ISOLATION_COUNT; i++)
         if (strcmp(name, isolation_names[i]) == 0)
             return i;
-    return error_spec(err, "isolation", "isolation: '%.64s' is not an engine of this build; there are: container, process",
+    return error_spec(err, "isolation",
+                      "isolation: '%.64s' is not an engine of this build; there are: container, process",
                       name);
 }
 
@@ -97,7 +98,8 @@ static int policy_read_lines(struct policy *policy, const char *path, char *text
             continue;
         char *equals = strchr(line, '=');
         if (!equals)
-            return error_spec(err, line, "%s:%d: '%.64s' has no '='; write `name = value`", path, number, line);
+            return error_spec(err, line, "%s:%d: '%.64s' has no '='; write `name = value`", path, number,
+                              line);
         *equals = '\0';
         int status = policy_set(policy, trim(line), trim(equals + 1), err);
         if (status < 0)
@@ -122,7 +124,8 @@ static int policy_check_itself(struct policy *policy, struct error *err)
 
 int policy_load(const char *path, struct policy *ret, struct error *err)
 {
-    *ret = (struct policy){.isolation = ISOLATION_CONTAINER, .isolation_min = ISOLATION_PROCESS, .source = "built-in"};
+    *ret = (struct policy){
+        .isolation = ISOLATION_CONTAINER, .isolation_min = ISOLATION_PROCESS, .source = "built-in"};
     for (int i = 0; i < LIMIT_FIELDS; i++) {
         ret->defaults.value[i] = limit_rows[i].normal;
         ret->ceilings.value[i] = limit_rows[i].most;
@@ -165,6 +168,6 @@ int policy_check_limit(const struct policy *policy, enum limit_field field, int6
     char given[32], low[32], high[32];
     return error_spec(err, limit_rows[field].name, "%s: %s is out of range; allowed are %s to %s (%s)",
                       limit_rows[field].name, limit_format(field, value, given, sizeof given),
-                      limit_format(field, least, low, sizeof low), limit_format(field, most, high, sizeof high),
-                      policy->source);
+                      limit_format(field, least, low, sizeof low),
+                      limit_format(field, most, high, sizeof high), policy->source);
 }

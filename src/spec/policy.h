@@ -37,9 +37,11 @@ struct policy {
     char source[256]; /* the file that it came from, or "built-in" */
 };
 
-/* path NULL: /etc/cloche.conf if it is there. A wrong line is an error that names file, line, key and value. */
+/* path NULL: /etc/cloche.conf if it is there. A wrong line is an error that names file, line, key and value.
+ */
 int policy_load(const char *path, struct policy *ret, struct error *err);
 void policy_free(struct policy *policy);
 
-/* Is the value within the least and the operator's ceiling? The error names field, value, bounds and source. */
+/* Is the value within the least and the operator's ceiling? The error names field, value, bounds and source.
+ */
 int policy_check_limit(const struct policy *policy, enum limit_field field, int64_t value, struct error *err);

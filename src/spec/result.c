@@ -94,7 +94,8 @@ int result_add_layer(struct result *result, const char *name, bool active, const
         free(copy);
         return -ENOMEM;
     }
-    result->layers[result->layer_count++] = (struct result_layer){.name = copy, .detail = detail, .active = active};
+    result->layers[result->layer_count++] =
+        (struct result_layer){.name = copy, .detail = detail, .active = active};
     return 0;
 }
 

@@ -8,17 +8,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CAUSE_ROWS(X)                                                                                              \
-    X(exit, "the program ended by itself")                                                                         \
-    X(signal, "a signal ended the program")                                                                        \
-    X(wall_time, "the wall time limit was reached")                                                                \
-    X(cpu_time, "the CPU time limit was reached")                                                                  \
-    X(memory, "the memory limit was reached")                                                                      \
-    X(pids, "the limit of processes was reached")                                                                  \
-    X(disk, "the disk limit was reached")                                                                          \
-    X(output, "far more output than the limit was written")                                                        \
-    X(denied_syscall, "a system call that ends the box was made")                                                  \
-    X(cancelled, "the run was cancelled")                                                                          \
+#define CAUSE_ROWS(X)                                                                                        \
+    X(exit, "the program ended by itself")                                                                   \
+    X(signal, "a signal ended the program")                                                                  \
+    X(wall_time, "the wall time limit was reached")                                                          \
+    X(cpu_time, "the CPU time limit was reached")                                                            \
+    X(memory, "the memory limit was reached")                                                                \
+    X(pids, "the limit of processes was reached")                                                            \
+    X(disk, "the disk limit was reached")                                                                    \
+    X(output, "far more output than the limit was written")                                                  \
+    X(denied_syscall, "a system call that ends the box was made")                                            \
+    X(cancelled, "the run was cancelled")                                                                    \
     X(host_failure, "the host failed; not the program's fault")
 
 enum cause {
@@ -67,8 +67,8 @@ enum { RESULT_LAYERS_MAX = 32 };
 
 struct result {
     enum cause cause;
-    int exit_code;    /* -1 when the program did not exit by itself */
-    int signal;       /* 0 when no signal ended it */
+    int exit_code; /* -1 when the program did not exit by itself */
+    int signal;    /* 0 when no signal ended it */
     bool timed_out;
     char denied_syscall[32]; /* CAUSE_denied_syscall: its name, or "" where the kernel did not tell */
     char detail[512];        /* a sentence on the cause, when there is more to say */
@@ -94,8 +94,8 @@ int result_add_omission(struct result *result, const char *path, const char *rea
 int result_add_layer(struct result *result, const char *name, bool active, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The result as one JSON object (see docs/result.md), to be freed; NULL without memory. Bytes that are not UTF-8
- * are replaced by U+FFFD in `stdout` and `stderr`, and the exact bytes given in base64 beside them. */
+/* The result as one JSON object (see docs/result.md), to be freed; NULL without memory. Bytes that are not
+ * UTF-8 are replaced by U+FFFD in `stdout` and `stderr`, and the exact bytes given in base64 beside them. */
 char *result_to_json(const struct result *result, bool pretty);
 
 /* What `cloche run` exits with for this result. */

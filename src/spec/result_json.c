@@ -34,7 +34,8 @@ static json_t *text_or_replacement(const char *data, size_t length)
     return text_append_utf8(&clean, data, length) < 0 ? NULL : json_stringn(clean.data, clean.length);
 }
 
-static void set_bytes(json_t *object, const char *name, const char *name_base64, const char *data, size_t length)
+static void set_bytes(json_t *object, const char *name, const char *name_base64, const char *data,
+                      size_t length)
 {
     json_object_set_new(object, name, text_or_replacement(data ? data : "", length));
     if (!text_is_utf8(data ? data : "", length)) {
@@ -62,7 +63,8 @@ static json_t *omissions_to_json(const struct result *result)
     json_t *omissions = json_array();
     for (size_t i = 0; i < result->omission_count; i++) {
         json_t *omission = json_object();
-        set_bytes(omission, "path", "path_base64", result->omissions[i].path, strlen(result->omissions[i].path));
+        set_bytes(omission, "path", "path_base64", result->omissions[i].path,
+                  strlen(result->omissions[i].path));
         json_object_set_new(omission, "reason", json_string(result->omissions[i].reason));
         json_array_append_new(omissions, omission);
     }
@@ -81,15 +83,17 @@ static json_t *layers_to_json(const struct result *result)
 {
     json_t *layers = json_array();
     for (size_t i = 0; i < result->layer_count; i++)
-        json_array_append_new(layers, json_pack("{s:s,s:b,s:s}", "name", result->layers[i].name, "active",
-                                                result->layers[i].active, "detail", result->layers[i].detail));
+        json_array_append_new(layers,
+                              json_pack("{s:s,s:b,s:s}", "name", result->layers[i].name, "active",
+                                        result->layers[i].active, "detail", result->layers[i].detail));
     return layers;
 }
 
 static json_t *result_object(const struct result *result)
 {
     json_t *object = json_object();
-    json_object_set_new(object, "exit_code", result->exit_code < 0 ? json_null() : json_integer(result->exit_code));
+    json_object_set_new(object, "exit_code",
+                        result->exit_code < 0 ? json_null() : json_integer(result->exit_code));
     json_object_set_new(object, "signal", result->signal ? json_integer(result->signal) : json_null());
     json_object_set_new(object, "timed_out", json_boolean(result->timed_out));
     json_object_set_new(object, "cause", json_string(cause_names[result->cause]));

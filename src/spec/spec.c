@@ -133,7 +133,8 @@ static int add_environment(struct spec *spec, const char *value, struct error *e
 
 /* An input can be given another name: sales-2026.csv:sales.csv. A colon in the path itself is kept when what
  * follows it has a slash. */
-static int add_grant(struct spec *spec, enum grant_kind kind, const char *field, const char *value, struct error *err)
+static int add_grant(struct spec *spec, enum grant_kind kind, const char *field, const char *value,
+                     struct error *err)
 {
     if (!*value)
         return error_spec(err, field, "%s: an empty path", field);
@@ -173,8 +174,10 @@ static int add_accepted(struct spec *spec, const char *value, struct error *err)
     for (size_t i = 0; i < SPEC_ACCEPTABLE; i++)
         if (strcmp(value, spec_acceptable[i]) == 0)
             return add_list(&spec->accepted, "accept", value, err);
-    return error_spec(err, "accept", "accept: '%.64s' cannot be done without; only memory and cpus can (memory is "
-                      "then watched instead of walled)", value);
+    return error_spec(err, "accept",
+                      "accept: '%.64s' cannot be done without; only memory and cpus can (memory is "
+                      "then watched instead of walled)",
+                      value);
 }
 
 static int set_stdin(struct spec *spec, const char *value, struct error *err)
@@ -202,10 +205,14 @@ static const struct {
     const char *name;
     int (*set)(struct spec *spec, const char *value, struct error *err);
 } fields[] = {
-    {"language", set_language}, {"file", set_file},           {"code", set_code},     {"command", add_command},
-    {"arg", add_argument},      {"env", add_environment},     {"image", set_image},   {"isolation", set_isolation},
-    {"input", add_input},       {"read", add_read},           {"write", add_write},   {"output", set_output},
-    {"accept", add_accepted},   {"cwd", set_working_directory}, {"stdin", set_stdin},
+    {"language", set_language}, {"file", set_file},
+    {"code", set_code},         {"command", add_command},
+    {"arg", add_argument},      {"env", add_environment},
+    {"image", set_image},       {"isolation", set_isolation},
+    {"input", add_input},       {"read", add_read},
+    {"write", add_write},       {"output", set_output},
+    {"accept", add_accepted},   {"cwd", set_working_directory},
+    {"stdin", set_stdin},
 };
 
 int spec_set(struct spec *spec, const char *field, const char *value, struct error *err)

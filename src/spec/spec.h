@@ -1,7 +1,7 @@
 /* A spec says what is to run, from which image, under which limits and permissions.
  *
- * It is filled field by field (options, JSON), then checked once against the operator's policy by spec_validate;
- * engines see only validated specs. */
+ * It is filled field by field (options, JSON), then checked once against the operator's policy by
+ * spec_validate; engines see only validated specs. */
 #pragma once
 
 #include "base/bytes.h"
@@ -35,8 +35,8 @@ struct spec {
     char *language;
     struct buffer code;
     bool has_code;
-    char *code_file; /* a host file whose content is the code; read by spec_validate */
-    char *code_name; /* the name that error messages should show: hello.py */
+    char *code_file;              /* a host file whose content is the code; read by spec_validate */
+    char *code_name;              /* the name that error messages should show: hello.py */
     struct string_list command;   /* instead of code */
     struct string_list arguments; /* of the code's program */
     struct string_list environment;
@@ -64,15 +64,16 @@ static inline void spec_free_pointer(struct spec **spec)
     spec_free(*spec);
 }
 
-/* The scalar and list fields that options and JSON share. A list field is added to. Names: language, file, code,
- * command, arg, env (NAME=value), image, isolation, input (PATH or PATH:NAME), read, write, output, accept, cwd,
- * stdin, any limit, and compile.LIMIT. */
+/* The scalar and list fields that options and JSON share. A list field is added to. Names: language, file,
+ * code, command, arg, env (NAME=value), image, isolation, input (PATH or PATH:NAME), read, write, output,
+ * accept, cwd, stdin, any limit, and compile.LIMIT. */
 int spec_set(struct spec *spec, const char *field, const char *value, struct error *err);
 
 /* A JSON object; unknown fields are refused by name. */
 int spec_read_json(struct spec *spec, const char *text, size_t length, struct error *err);
 
-/* Fills defaults, applies ceilings, resolves paths, reads the code file. After this the spec does not change. */
+/* Fills defaults, applies ceilings, resolves paths, reads the code file. After this the spec does not change.
+ */
 int spec_validate(struct spec *spec, const struct policy *policy, struct error *err);
 
 /* What a caller may do without by name, where the host cannot give it. */

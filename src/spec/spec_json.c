@@ -41,13 +41,15 @@ static int set_code_or_stdin(struct spec *spec, const char *field, const json_t 
     return status < 0 ? error_host(err, status, "%s", field) : 0;
 }
 
-static int set_array(struct spec *spec, const char *field, const char *each, const json_t *value, struct error *err)
+static int set_array(struct spec *spec, const char *field, const char *each, const json_t *value,
+                     struct error *err)
 {
     if (!json_is_array(value))
         return error_spec(err, field, "%s: must be an array of strings", field);
     size_t index;
     json_t *item;
-    json_array_foreach(value, index, item) {
+    json_array_foreach(value, index, item)
+    {
         if (!json_is_string(item))
             return error_spec(err, field, "%s[%zu]: must be a string", field, index);
         int status = set_scalar(spec, each, item, err);
@@ -63,7 +65,8 @@ static int set_environment(struct spec *spec, const json_t *value, struct error 
         return error_spec(err, "env", "env: must be an object of strings");
     const char *name;
     json_t *item;
-    json_object_foreach((json_t *)(uintptr_t)value, name, item) {
+    json_object_foreach((json_t *)(uintptr_t)value, name, item)
+    {
         if (!text_is_environment_name(name, strlen(name)))
             return error_spec(err, "env", "env: '%.64s' is not a name of a variable", name);
         if (!json_is_string(item) || strlen(json_string_value(item)) != json_string_length(item))
@@ -86,7 +89,8 @@ static int set_limits(struct spec *spec, const char *prefix, const json_t *value
         return error_spec(err, where, "%s: must be an object", where);
     const char *name;
     json_t *item;
-    json_object_foreach((json_t *)(uintptr_t)value, name, item) {
+    json_object_foreach((json_t *)(uintptr_t)value, name, item)
+    {
         if (limit_find(name) < 0)
             return error_spec(err, name, "%s.%.64s: there is no such limit", where, name);
         char field[96];
@@ -98,9 +102,9 @@ static int set_limits(struct spec *spec, const char *prefix, const json_t *value
     return 0;
 }
 
-static const char *const known_fields[] = {"language", "file",  "code",   "command", "args",   "env",
-                                           "image",    "isolation", "inputs", "reads", "writes", "output",
-                                           "accept",   "cwd",   "stdin",  "limits",  "compile_limits"};
+static const char *const known_fields[] = {
+    "language", "file",   "code",   "command", "args", "env",   "image",  "isolation",     "inputs",
+    "reads",    "writes", "output", "accept",  "cwd",  "stdin", "limits", "compile_limits"};
 
 static int refuse_unknown(const char *name, struct error *err)
 {
@@ -149,14 +153,15 @@ int spec_read_json(struct spec *spec, const char *text, size_t length, struct er
     json_error_t where;
     json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &where);
     if (!root)
-        return error_spec(err, "spec", "the spec is not valid JSON: line %d, column %d: %s", where.line, where.column,
-                          where.text);
+        return error_spec(err, "spec", "the spec is not valid JSON: line %d, column %d: %s", where.line,
+                          where.column, where.text);
     int status = 0;
     if (!json_is_object(root))
         status = error_spec(err, "spec", "the spec must be a JSON object");
     const char *name;
     json_t *value;
-    json_object_foreach(root, name, value) {
+    json_object_foreach(root, name, value)
+    {
         if (status < 0)
             break;
         status = set_field(spec, name, value, err);

@@ -19,7 +19,8 @@ static int fill_limits(struct spec *spec, const struct policy *policy, struct er
             spec->limits.value[i] = policy->defaults.value[i];
         if (!spec->compile_limit_set[i]) {
             int64_t value = limit_rows[i].compile;
-            spec->compile_limits.value[i] = value < policy->ceilings.value[i] ? value : policy->ceilings.value[i];
+            spec->compile_limits.value[i] =
+                value < policy->ceilings.value[i] ? value : policy->ceilings.value[i];
         }
         int status = policy_check_limit(policy, (enum limit_field)i, spec->limits.value[i], err);
         if (status < 0)
@@ -37,7 +38,8 @@ static int check_isolation(struct spec *spec, const struct policy *policy, struc
         spec->isolation = policy->isolation;
     if (spec->isolation < policy->isolation_min)
         return error_spec(err, "isolation", "isolation: '%s' is below the operator's minimum '%s' (%s)",
-                          isolation_names[spec->isolation], isolation_names[policy->isolation_min], policy->source);
+                          isolation_names[spec->isolation], isolation_names[policy->isolation_min],
+                          policy->source);
     return 0;
 }
 
@@ -96,8 +98,8 @@ static int resolve_grant(struct grant *grant, struct error *err)
     if (access(absolute, grant->kind == GRANT_WRITE ? R_OK | W_OK : R_OK) < 0)
         return error_spec(err, field, "%s: '%.256s': %s", field, absolute, strerror(errno));
     if (grant->kind != GRANT_INPUT && is_forbidden_grant(absolute))
-        return error_spec(err, field, "%s: '%s' cannot be granted: it would replace a part of the box itself", field,
-                          absolute);
+        return error_spec(err, field, "%s: '%s' cannot be granted: it would replace a part of the box itself",
+                          field, absolute);
     return grant->kind == GRANT_INPUT ? check_input_name(grant, err) : 0;
 }
 
@@ -110,8 +112,10 @@ static int resolve_grants(struct spec *spec, struct error *err)
         for (size_t j = 0; j < i; j++)
             if (spec->grants[i].kind == GRANT_INPUT && spec->grants[j].kind == GRANT_INPUT &&
                 strcmp(spec->grants[i].name, spec->grants[j].name) == 0)
-                return error_spec(err, "input", "input: two inputs are called '%.64s'; give one another name with "
-                                  "PATH:NAME", spec->grants[i].name);
+                return error_spec(err, "input",
+                                  "input: two inputs are called '%.64s'; give one another name with "
+                                  "PATH:NAME",
+                                  spec->grants[i].name);
     }
     return 0;
 }

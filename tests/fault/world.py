@@ -20,7 +20,8 @@ import time
 import box
 
 HERE = pathlib.Path(__file__).resolve().parent
-CONTROLLERS = ("memory", "pids", "cpu", "cpuacct", "freezer")
+# What cloche uses, and what other runtimes want to find beside it.
+CONTROLLERS = ("memory", "pids", "cpu", "cpuacct", "freezer", "cpuset", "devices", "blkio")
 
 
 def have_namespaces():
@@ -64,6 +65,9 @@ class World:
             if version == 2:
                 pathlib.Path(point, "cgroup.subtree_control").write_text("+memory +pids +cpu")
             group.mkdir()
+            for name in ("cpuset.cpus", "cpuset.mems"):  # empty in a new group, and then nobody may join
+                if "cpuset" in controllers.split(","):
+                    (group / name).write_text(pathlib.Path(point, name).read_text())
             self.groups.append((controllers, point, version, group))
         script = ["set -e"]
         script += [f"echo $$ > {group}/cgroup.procs" for _, _, _, group in self.groups]

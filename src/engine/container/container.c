@@ -33,8 +33,11 @@ static const char *container_path_of(const struct box *box, const char *which, c
     (void)box, (void)into, (void)size;
     static const struct {
         const char *which, *path;
-    } paths[] = {{"home", "/home/user"}, {"tmp", "/tmp"},   {"input", "/data/input"},
-                 {"output", "/data/output"}, {"code", "/code"}};
+    } paths[] = {{"home", "/home/user"},
+                 {"tmp", "/tmp"},
+                 {"input", "/data/input"},
+                 {"output", "/data/output"},
+                 {"code", "/code"}};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (strcmp(which, paths[i].which) == 0)
             return paths[i].path;
@@ -49,10 +52,14 @@ static int choose_group_limits(const struct box *box, struct cgroup_limits *ret,
         const char *name;
     } needed[] = {{CGROUP_MEMORY, "memory"}, {CGROUP_CPU, "cpus"}};
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!cgroup_layout_has(box->cgroups, needed[i].controller) && !spec_accepts(box->spec, needed[i].name))
-            return error_layer(err, "cgroup", 0, "the %s limit cannot be enforced here: %s. To run without it: "
-                               "--accept %s", needed[i].name,
-                               box->cgroups->why_not[0] ? box->cgroups->why_not : "the controller is not available",
+        if (!cgroup_layout_has(box->cgroups, needed[i].controller) &&
+            !spec_accepts(box->spec, needed[i].name))
+            return error_layer(err, "cgroup", 0,
+                               "the %s limit cannot be enforced here: %s. To run without it: "
+                               "--accept %s",
+                               needed[i].name,
+                               box->cgroups->why_not[0] ? box->cgroups->why_not
+                                                        : "the controller is not available",
                                needed[i].name);
     const int64_t *limit = box->limits->value;
     *ret = (struct cgroup_limits){
@@ -71,7 +78,8 @@ static void room_close(struct room *room)
     }
 }
 
-static int open_grant(const struct box *box, const struct grant *grant, struct room_grant *ret, struct error *err)
+static int open_grant(const struct box *box, const struct grant *grant, struct room_grant *ret,
+                      struct error *err)
 {
     struct stat status;
     if (lstat(grant->host_path, &status) < 0)
@@ -101,7 +109,8 @@ static int open_grant(const struct box *box, const struct grant *grant, struct r
 /* Shorter paths first, so that a grant inside another is not covered by it. */
 static int compare_grants(const void *one, const void *other)
 {
-    size_t a = strlen(((const struct room_grant *)one)->path), b = strlen(((const struct room_grant *)other)->path);
+    size_t a = strlen(((const struct room_grant *)one)->path),
+           b = strlen(((const struct room_grant *)other)->path);
     return a < b ? -1 : a > b;
 }
 
@@ -123,13 +132,15 @@ static int open_room(struct box *box, struct room *room, struct error *err)
 
 static int write_plan(struct box *box, struct launch *launch, struct error *err)
 {
-    scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_LISTENER | PLAN_OWN_UID | PLAN_DETACHING | PLAN_MOUNTED_ROOT};
+    scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_LISTENER | PLAN_OWN_UID | PLAN_DETACHING |
+                                       PLAN_MOUNTED_ROOT};
     bool landlock = landlock_abi() > 0;
     if (landlock)
         lists.flags |= PLAN_LANDLOCK;
     if (landlock_abi() >= 6)
         lists.flags |= PLAN_SIGNAL_SCOPE;
-    if (box->image->is_host && box->spec->grant_count == 0) /* a grant may lie below what the view leaves out */
+    if (box->image->is_host &&
+        box->spec->grant_count == 0) /* a grant may lie below what the view leaves out */
         lists.flags |= PLAN_HOST_VIEW;
     int status = string_list_add(&lists.read_paths, "/");
     for (size_t i = 0; status == 0 && room_writable_places[i]; i++)
@@ -175,12 +186,14 @@ static int hide_uptime(void)
 
 static int enter_profile(void)
 {
-    int status = file_write_attribute(AT_FDCWD, "/proc/self/attr/apparmor/current", "changeprofile cloche-box");
+    int status =
+        file_write_attribute(AT_FDCWD, "/proc/self/attr/apparmor/current", "changeprofile cloche-box");
     /* Not loaded, or no AppArmor: the launcher looks at what came of it. */
     return status == -ENOENT || status == -EINVAL || status == -EACCES || status == -EPERM ? 0 : status;
 }
 
-static int child_enter(struct box *box, const struct room *room, uid_t caller_uid, gid_t caller_gid, struct error *err)
+static int child_enter(struct box *box, const struct room *room, uid_t caller_uid, gid_t caller_gid,
+                       struct error *err)
 {
     int status = cgroup_join_self(&box->group);
     if (status < 0)
@@ -205,8 +218,8 @@ static int child_enter(struct box *box, const struct room *room, uid_t caller_ui
     return 0;
 }
 
-__attribute__((noreturn)) static void child_main(struct box *box, const struct room *room, struct launch *launch,
-                                                 uid_t caller_uid, gid_t caller_gid)
+__attribute__((noreturn)) static void child_main(struct box *box, const struct room *room,
+                                                 struct launch *launch, uid_t caller_uid, gid_t caller_gid)
 {
     struct error err = {0};
     if (child_enter(box, room, caller_uid, caller_gid, &err) < 0)
@@ -220,12 +233,13 @@ static int explain_clone(int code, const struct box *box, struct error *err)
 {
     if (box->identity->has_uid || (code != -EPERM && code != -ENOSPC && code != -EUSERS && code != -ENOSYS))
         return error_layer(err, "namespaces", code, "cannot make the namespaces of a box");
-    return error_layer(err, "namespaces", code,
-                       "an ordinary user may not make namespaces here. Possible reasons: an outer container's filter "
-                       "(podman/docker: --security-opt seccomp=unconfined --security-opt unmask=ALL), AppArmor's "
-                       "restriction of user namespaces (Ubuntu 24.04: load Cloche's profile with `make install`), "
-                       "kernel.unprivileged_userns_clone=0, or user.max_user_namespaces=0. --isolation process needs "
-                       "none of it");
+    return error_layer(
+        err, "namespaces", code,
+        "an ordinary user may not make namespaces here. Possible reasons: an outer container's filter "
+        "(podman/docker: --security-opt seccomp=unconfined --security-opt unmask=ALL), AppArmor's "
+        "restriction of user namespaces (Ubuntu 24.04: load Cloche's profile with `make install`), "
+        "kernel.unprivileged_userns_clone=0, or user.max_user_namespaces=0. --isolation process needs "
+        "none of it");
 }
 
 static int start_child(struct box *box, struct room *room, struct launch *launch, struct error *err)

@@ -38,9 +38,10 @@ int identity_leave_root(const struct box_identity *identity, struct error *err)
 {
     if (hardening_removed(box_uid))
         return 0;
-    /* The capabilities are kept over the change of uid, because making a user namespace is forbidden to ordinary
-     * users on some hosts; they end with the namespace and with identity_drop_capabilities. */
-    int status = prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ? -errno : process_take_ids(identity->uid, identity->uid);
+    /* The capabilities are kept over the change of uid, because making a user namespace is forbidden to
+     * ordinary users on some hosts; they end with the namespace and with identity_drop_capabilities. */
+    int status =
+        prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ? -errno : process_take_ids(identity->uid, identity->uid);
     if (status < 0)
         return error_layer(err, "box_uid", status, "cannot take the box's own uid %u", identity->uid);
     /* The effective capabilities were cleared by the change of uid, and it is those that the making of a user
@@ -50,7 +51,8 @@ int identity_leave_root(const struct box_identity *identity, struct error *err)
         return error_layer(err, "namespaces", status, "cannot keep the power to make a user namespace");
     if (hardening_removed(user_namespace))
         return 0;
-    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* a changed uid makes /proc/self root's; the maps are written there */
+    prctl(PR_SET_DUMPABLE, 1, 0, 0,
+          0); /* a changed uid makes /proc/self root's; the maps are written there */
     if (unshare(CLONE_NEWUSER) < 0)
         return error_layer(err, "namespaces", -errno, "cannot make a user namespace");
     return identity_map_self(identity->uid, identity->uid, err);

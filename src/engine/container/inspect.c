@@ -73,7 +73,8 @@ static int inspect_identity(const struct box *box, int process_fd, struct error 
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         if (hardening_verified(capabilities) &&
             (!status_line(text, sets[i], line, sizeof line) || strtoull(line, NULL, 16) != 0))
-            return error_layer(err, "capabilities", 0, "the box still has capabilities (%s%s)", sets[i] + 1, line);
+            return error_layer(err, "capabilities", 0, "the box still has capabilities (%s%s)", sets[i] + 1,
+                               line);
     return 0;
 }
 
@@ -94,11 +95,12 @@ static int inspect_scratch(const struct box *box, struct error *err)
         return error_layer(err, "root", 0, "the scratch space is not there");
     int64_t size = (int64_t)space.f_blocks * space.f_bsize, wanted = box->limits->value[LIMIT_disk];
     if (hardening_verified(scratch_size) && (size == 0 || size > wanted + space.f_bsize))
-        return error_layer(err, "scratch_size", 0, "the scratch space holds %lld bytes instead of %lld", (long long)size,
-                           (long long)wanted);
+        return error_layer(err, "scratch_size", 0, "the scratch space holds %lld bytes instead of %lld",
+                           (long long)size, (long long)wanted);
     if (hardening_verified(scratch_inodes) &&
         (space.f_files == 0 || (int64_t)space.f_files > box->limits->value[LIMIT_inodes]))
-        return error_layer(err, "scratch_inodes", 0, "the scratch space holds %lld files", (long long)space.f_files);
+        return error_layer(err, "scratch_inodes", 0, "the scratch space holds %lld files",
+                           (long long)space.f_files);
     return 0;
 }
 
@@ -111,23 +113,27 @@ void inspect_list_layers(const struct box *box, const struct cgroup_limits *limi
     result_add_layer(result, layer_names[LAYER_namespaces], true, "user pid mount net ipc uts cgroup time%s",
                      box->identity->has_uid ? "" : " (rootless)");
     result_add_layer(result, layer_names[LAYER_box_uid], box->identity->has_uid, "%s",
-                     box->identity->has_uid ? "own uid on the host" : "the caller's uid, alone in its namespace");
+                     box->identity->has_uid ? "own uid on the host"
+                                            : "the caller's uid, alone in its namespace");
     result_add_layer(result, layer_names[LAYER_root], true, "read-only %s", box->image->name);
     if (box->group.version != CGROUP_NONE)
-        result_add_layer(result, layer_names[LAYER_cgroup], true, "v%d:%s%s%s", box->group.version == CGROUP_V1 ? 1 : 2,
-                         limits->memory_bytes ? " memory" : "", limits->pids ? " pids" : "",
-                         limits->millicpus ? " cpu" : "");
+        result_add_layer(result, layer_names[LAYER_cgroup], true, "v%d:%s%s%s",
+                         box->group.version == CGROUP_V1 ? 1 : 2, limits->memory_bytes ? " memory" : "",
+                         limits->pids ? " pids" : "", limits->millicpus ? " cpu" : "");
     else
         result_add_layer(result, layer_names[LAYER_cgroup], false, "%s", box->cgroups->why_not);
     if (box->is_watched)
-        result_add_layer(result, layer_names[LAYER_watchdog], true, "in place of groups, every 10 ms: memory pids cpu");
+        result_add_layer(result, layer_names[LAYER_watchdog], true,
+                         "in place of groups, every 10 ms: memory pids cpu");
     result_add_layer(result, layer_names[LAYER_capabilities], true, "none");
     result_add_layer(result, layer_names[LAYER_no_new_privs], true, "on");
-    result_add_layer(result, layer_names[LAYER_seccomp], true, "container%s", box->listener_fd >= 0 ? "" : ", no listener");
+    result_add_layer(result, layer_names[LAYER_seccomp], true, "container%s",
+                     box->listener_fd >= 0 ? "" : ", no listener");
     result_add_layer(result, layer_names[LAYER_landlock], box->landlock_abi > 0, "abi %d", box->landlock_abi);
     result_add_layer(result, layer_names[LAYER_landlock_scope], box->landlock_abi >= 6, "%s",
                      box->landlock_abi >= 6 ? "on" : "not in this kernel; namespaces do it");
-    result_add_layer(result, layer_names[LAYER_apparmor], profile, "%s", profile ? "cloche-box" : "not active here");
+    result_add_layer(result, layer_names[LAYER_apparmor], profile, "%s",
+                     profile ? "cloche-box" : "not active here");
     result_add_layer(result, layer_names[LAYER_rlimits], true, "on");
 }
 

@@ -6,4 +6,5 @@
 int inspect_container(const struct box *box, const struct cgroup_limits *group_limits, struct error *err);
 
 /* The layers that were proved, for the result. */
-void inspect_list_layers(const struct box *box, const struct cgroup_limits *group_limits, struct result *result);
+void inspect_list_layers(const struct box *box, const struct cgroup_limits *group_limits,
+                         struct result *result);

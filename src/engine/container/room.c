@@ -1,12 +1,12 @@
 /* Theory of operation. The new root is a small tmpfs, mounted on /proc of the child's own mount namespace (a
  * directory that every system has, and whose content is not needed below). Into it go: read-only binds of the
- * image's top-level directories; one size-limited tmpfs, the scratch, whose subdirectories are bound to /tmp, the
- * home, /data/output, /dev/shm and /run, so that one limit covers them all; a new /proc with everything masked
- * that is not in the table; a /dev of six devices; the code; the inputs. Then the root itself is made read-only
- * and becomes the root.
+ * image's top-level directories; one size-limited tmpfs, the scratch, whose subdirectories are bound to /tmp,
+ * the home, /data/output, /dev/shm and /run, so that one limit covers them all; a new /proc with everything
+ * masked that is not in the table; a /dev of six devices; the code; the inputs. Then the root itself is made
+ * read-only and becomes the root.
  *
- * Until the pivot the host's tree is still around us, so no path is walked through anything that an image or a
- * guest could have put a link into: names are single components below descriptors that we made. */
+ * Until the pivot the host's tree is still around us, so no path is walked through anything that an image or
+ * a guest could have put a link into: names are single components below descriptors that we made. */
 #include "engine/container/room.h"
 
 #include "base/file.h"
@@ -49,7 +49,8 @@ static int make_file(const char *name, const void *data, size_t length, mode_t m
     return length ? file_write_all(fd, data, length) : 0; /* the umask is 0 here: the mode is as given */
 }
 
-/* Shows one entry of a source directory at the same name below dir_fd: links are copied, all else is bound. */
+/* Shows one entry of a source directory at the same name below dir_fd: links are copied, all else is bound.
+ */
 static int show_entry(int source_fd, const char *name, int dir_fd, unsigned flags)
 {
     struct stat status;
@@ -145,7 +146,8 @@ static const struct {
     {"nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
 };
 
-/* An image's own /etc is bound read-only: our file goes on top of its plain file of that name, if it has one. */
+/* An image's own /etc is bound read-only: our file goes on top of its plain file of that name, if it has one.
+ */
 static int cover_identity_file(int etc_fd, const char *name, const char *text)
 {
     struct stat there;
@@ -155,7 +157,8 @@ static int cover_identity_file(int etc_fd, const char *name, const char *text)
     snprintf(spare, sizeof spare, "code/.empty-%s", name);
     int status = make_file(spare, text, strlen(text), 0444);
     if (status == 0)
-        status = mount_bind(AT_FDCWD, spare, etc_fd, name, MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEVICES);
+        status =
+            mount_bind(AT_FDCWD, spare, etc_fd, name, MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEVICES);
     if (status == 0 && unlink(spare) < 0) /* the mount keeps it */
         status = -errno;
     return status;
@@ -170,7 +173,8 @@ static int write_identity_files(const struct room *room)
         return -errno;
     scope_fd etc = open("etc", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (etc < 0)
-        return errno == ELOOP || errno == ENOTDIR ? 0 : -errno; /* an image whose /etc is a link keeps its own */
+        return errno == ELOOP || errno == ENOTDIR ? 0
+                                                  : -errno; /* an image whose /etc is a link keeps its own */
     int status = 0;
     for (size_t i = 0; status == 0 && i < sizeof identity_files / sizeof *identity_files; i++) {
         const char *text = identity_files[i].text;
@@ -182,7 +186,8 @@ static int write_identity_files(const struct room *room)
     return status;
 }
 
-/* One tmpfs behind all writable places, mounted at /tmp and in the end covered there by its own subdirectory. */
+/* One tmpfs behind all writable places, mounted at /tmp and in the end covered there by its own subdirectory.
+ */
 static int make_scratch(const struct room *room)
 {
     const int64_t *limit = room->box->limits->value;
@@ -192,13 +197,15 @@ static int make_scratch(const struct room *room)
         length += snprintf(options + length, sizeof options - (size_t)length, ",size=%lld",
                            (long long)limit[LIMIT_disk]);
     if (!hardening_removed(scratch_inodes))
-        snprintf(options + length, sizeof options - (size_t)length, ",nr_inodes=%lld", (long long)limit[LIMIT_inodes]);
+        snprintf(options + length, sizeof options - (size_t)length, ",nr_inodes=%lld",
+                 (long long)limit[LIMIT_inodes]);
     unsigned flags = MOUNT_NO_DEVICES | (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID);
     int status = mount_new("tmpfs", "tmp", flags, options);
     static const struct {
         const char *name;
         mode_t mode;
-    } places[] = {{"tmp/tmp", 01777}, {"tmp/home", 0755}, {"tmp/output", 0755}, {"tmp/shm", 01777}, {"tmp/run", 0755}};
+    } places[] = {
+        {"tmp/tmp", 01777}, {"tmp/home", 0755}, {"tmp/output", 0755}, {"tmp/shm", 01777}, {"tmp/run", 0755}};
     for (size_t i = 0; status == 0 && i < sizeof places / sizeof *places; i++)
         if (mkdir(places[i].name, 0700) < 0 || chown(places[i].name, room->owner_uid, room->owner_gid) < 0 ||
             chmod(places[i].name, places[i].mode) < 0)
@@ -212,8 +219,11 @@ static int make_scratch(const struct room *room)
     status = process_send(room->launch->child_control, &message, sizeof message, scratch);
     static const struct {
         const char *from, *to;
-    } binds[] = {{"tmp/home", "home/user"}, {"tmp/output", "data/output"}, {"tmp/run", "run"},
-                 {"tmp/shm", "dev/shm"},    {"tmp/tmp", "tmp"}};
+    } binds[] = {{"tmp/home", "home/user"},
+                 {"tmp/output", "data/output"},
+                 {"tmp/run", "run"},
+                 {"tmp/shm", "dev/shm"},
+                 {"tmp/tmp", "tmp"}};
     for (size_t i = 0; status == 0 && i < sizeof binds / sizeof *binds; i++)
         if (!hardening_removed(private_root) || i == 1 || i >= 3)
             status = mount_cover(binds[i].from, binds[i].to);
@@ -237,30 +247,35 @@ static int make_devices(void)
     }
     static const struct {
         const char *target, *name;
-    } links[] = {{"/proc/self/fd", "dev/fd"},       {"/proc/self/fd/0", "dev/stdin"}, {"/proc/self/fd/1", "dev/stdout"},
-                 {"/proc/self/fd/2", "dev/stderr"}, {"pts/ptmx", "dev/ptmx"}};
+    } links[] = {{"/proc/self/fd", "dev/fd"},
+                 {"/proc/self/fd/0", "dev/stdin"},
+                 {"/proc/self/fd/1", "dev/stdout"},
+                 {"/proc/self/fd/2", "dev/stderr"},
+                 {"pts/ptmx", "dev/ptmx"}};
     for (size_t i = 0; i < sizeof links / sizeof *links; i++)
         if (symlink(links[i].target, links[i].name) < 0)
             return -errno;
     if (mkdir("dev/pts", 0755) < 0 || mkdir("dev/shm", 0755) < 0)
         return -errno;
-    return mount_new("devpts", "dev/pts", MOUNT_NO_SUID | MOUNT_NO_EXEC, "newinstance,ptmxmode=0666,mode=0620");
+    return mount_new("devpts", "dev/pts", MOUNT_NO_SUID | MOUNT_NO_EXEC,
+                     "newinstance,ptmxmode=0666,mode=0620");
 }
 
 /* Entries of /proc that stay; all others that are not processes are covered. */
 static bool is_open_proc_entry(const char *name)
 {
-    static const char *const open_entries[] = {"cpuinfo", "filesystems", "loadavg", "meminfo", "mounts",  "net",
-                                               "self",    "stat",        "thread-self", "uptime", "version"};
+    static const char *const open_entries[] = {"cpuinfo",     "filesystems", "loadavg", "meminfo",
+                                               "mounts",      "net",         "self",    "stat",
+                                               "thread-self", "uptime",      "version"};
     for (size_t i = 0; i < sizeof open_entries / sizeof *open_entries; i++)
         if (strcmp(name, open_entries[i]) == 0)
             return true;
     return name[0] == '.' || (name[0] >= '0' && name[0] <= '9');
 }
 
-/* Everything that is not in the table and that anyone but root may read is covered. What only root may read is
- * out of reach already, by a check that the box has no capability to pass; not covering it makes a box start and
- * end faster, since every mount costs at both times. */
+/* Everything that is not in the table and that anyone but root may read is covered. What only root may read
+ * is out of reach already, by a check that the box has no capability to pass; not covering it makes a box
+ * start and end faster, since every mount costs at both times. */
 static int mask_proc(void)
 {
     scope_fd list = open("proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -294,10 +309,11 @@ static int make_proc(struct error *err)
 {
     int status = mount_new("proc", "proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC, NULL);
     if (status == -EPERM)
-        return error_layer(err, "root", 0,
-                           "a new /proc cannot be mounted: an outer container masks its own. Start it with an "
-                           "unmasked /proc (podman or docker: --security-opt unmask=ALL, "
-                           "--security-opt systempaths=unconfined), or use --isolation process");
+        return error_layer(
+            err, "root", 0,
+            "a new /proc cannot be mounted: an outer container masks its own. Start it with an "
+            "unmasked /proc (podman or docker: --security-opt unmask=ALL, "
+            "--security-opt systempaths=unconfined), or use --isolation process");
     if (status < 0)
         return error_host(err, status, "cannot mount /proc");
     return 0;
@@ -344,7 +360,8 @@ static int open_parent(const char *path, char *ret_last)
 /* What the launcher resolved and looked at, and nothing that was put in its place since. */
 static int open_source(const struct room_grant *grant)
 {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
     scope_fd fd = (int)syscall(SYS_openat2, AT_FDCWD, grant->host_path, &how, sizeof how);
     struct stat status;
     if (fd < 0 || fstat(fd, &status) < 0)
@@ -389,7 +406,8 @@ static int show_grants(const struct room *room, struct error *err)
     for (size_t i = 0; i < room->grant_count; i++) {
         int status = show_grant(&room->grants[i]);
         if (status == -EROFS || status == -ENOTDIR || status == -ELOOP)
-            return error_layer(err, "root", status, "/%s cannot be shown in this image", room->grants[i].path);
+            return error_layer(err, "root", status, "/%s cannot be shown in this image",
+                               room->grants[i].path);
         if (status < 0)
             return error_host(err, status, "cannot show /%s in the box", room->grants[i].path);
     }
@@ -410,8 +428,9 @@ static int make_code(const struct room *room)
 
 static int make_places(void)
 {
-    static const char *const places[] = {"proc", "sys", "dev",  "tmp",         "run",        "home",
-                                         "home/user", "data", "data/input", "data/output", "code", "code/.empty"};
+    static const char *const places[] = {"proc",       "sys",         "dev",       "tmp",
+                                         "run",        "home",        "home/user", "data",
+                                         "data/input", "data/output", "code",      "code/.empty"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         int status = make_directory(places[i], 0755);
         if (status < 0)
@@ -425,9 +444,10 @@ int room_build(const struct room *room, struct error *err)
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return error_host(err, -errno, "cannot make mounts private");
     char options[96];
-    snprintf(options, sizeof options, "mode=0755,nr_inodes=4096,size=%zu", room->box->program->code.length + (1 << 20));
-    int status = mount_new("tmpfs", "/proc", (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID) | MOUNT_NO_DEVICES,
-                           options);
+    snprintf(options, sizeof options, "mode=0755,nr_inodes=4096,size=%zu",
+             room->box->program->code.length + (1 << 20));
+    int status = mount_new("tmpfs", "/proc",
+                           (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID) | MOUNT_NO_DEVICES, options);
     if (status < 0 || chdir("/proc") < 0)
         return error_host(err, status < 0 ? status : -errno, "cannot mount the new root");
     umask(0);
@@ -451,7 +471,8 @@ int room_build(const struct room *room, struct error *err)
         return status;
     if (!hardening_removed(root_read_only) && (status = mount_restrict(AT_FDCWD, ".", MOUNT_READ_ONLY)) < 0)
         return error_host(err, status, "cannot make the root read-only");
-    /* After that, because a bind takes over the flags of where it comes from: the covers are read-only too. */
+    /* After that, because a bind takes over the flags of where it comes from: the covers are read-only too.
+     */
     if (!hardening_removed(proc_mask) && (status = mask_proc()) < 0)
         return error_host(err, status, "cannot mask /proc");
     int detaching;

@@ -26,8 +26,8 @@ struct room {
     gid_t owner_gid;
 };
 
-/* In the child, with its own mount namespace and the power to mount. Ends inside the new root; a child of its own is
- * still detaching the old one, and init waits for it (PLAN_DETACHING). */
+/* In the child, with its own mount namespace and the power to mount. Ends inside the new root; a child of its
+ * own is still detaching the old one, and init waits for it (PLAN_DETACHING). */
 int room_build(const struct room *room, struct error *err);
 
 /* Places inside, for Landlock and for programs. */

@@ -1,6 +1,7 @@
 /* Why letting a call go on is sound here, where it is not in general: the arguments that were looked at are
- * numbers in registers, which no other thread of the guest can change after the filter saw them. Where an argument
- * is a pointer, the call is not let go on: we copy what it points to once, and do the thing ourselves. */
+ * numbers in registers, which no other thread of the guest can change after the filter saw them. Where an
+ * argument is a pointer, the call is not let go on: we copy what it points to once, and do the thing
+ * ourselves. */
 #include "engine/process/mediate.h"
 
 #include "base/scope.h"

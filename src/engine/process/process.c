@@ -1,10 +1,11 @@
-/* The process engine: no namespaces and no privileges needed, so that it works inside an unprivileged container.
+/* The process engine: no namespaces and no privileges needed, so that it works inside an unprivileged
+ * container.
  *
- * What holds: the filter, Landlock, rlimits, no_new_privs, and a private directory. What a kernel would do with
- * namespaces and groups is done from outside here: a watchdog sums memory, processes, CPU time and disk; init is a
- * subreaper, so that nothing escapes by forking twice. Started by root, the box has a uid of its own; started by
- * an ordinary user it shares that user's uid, and calls that could reach the user's other files or processes go
- * through the supervisor (mediate.c). */
+ * What holds: the filter, Landlock, rlimits, no_new_privs, and a private directory. What a kernel would do
+ * with namespaces and groups is done from outside here: a watchdog sums memory, processes, CPU time and disk;
+ * init is a subreaper, so that nothing escapes by forking twice. Started by root, the box has a uid of its
+ * own; started by an ordinary user it shares that user's uid, and calls that could reach the user's other
+ * files or processes go through the supervisor (mediate.c). */
 #include "base/file.h"
 #include "base/scope.h"
 #include "engine/engine.h"
@@ -45,10 +46,12 @@ static int make_private_places(struct box *box)
     } places[] = {{"tmp", true}, {"home", true}, {"output", true}, {"code", false}, {"input", false}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         mode_t mode = places[i].writable ? 0700 : 0755;
-        if (mkdirat(box->scratch_fd, places[i].name, mode) < 0 || fchmodat(box->scratch_fd, places[i].name, mode, 0) < 0)
+        if (mkdirat(box->scratch_fd, places[i].name, mode) < 0 ||
+            fchmodat(box->scratch_fd, places[i].name, mode, 0) < 0)
             return -errno; /* twice, because the caller's umask counts for the first */
         if (places[i].writable && box->identity->has_uid && !hardening_removed(box_uid) &&
-            fchownat(box->scratch_fd, places[i].name, box->identity->uid, box->identity->uid, AT_SYMLINK_NOFOLLOW) < 0)
+            fchownat(box->scratch_fd, places[i].name, box->identity->uid, box->identity->uid,
+                     AT_SYMLINK_NOFOLLOW) < 0)
             return -errno;
     }
     return 0;
@@ -110,8 +113,8 @@ static bool stranger_can_read(const char *path)
     return (status.st_mode & needed) == needed;
 }
 
-/* Inputs appear below input/. Another uid cannot read what only the caller can, so root's are copied; a caller's
- * own are linked to, and Landlock opens just them. */
+/* Inputs appear below input/. Another uid cannot read what only the caller can, so root's are copied; a
+ * caller's own are linked to, and Landlock opens just them. */
 static int place_input(struct box *box, int input_fd, const struct grant *grant, struct plan_lists *lists)
 {
     struct stat status;
@@ -133,15 +136,20 @@ static int place_grants(struct box *box, struct plan_lists *lists, struct error 
         const struct grant *grant = &box->spec->grants[i];
         int status;
         struct stat what;
-        bool copied = grant->kind == GRANT_INPUT && stat(grant->host_path, &what) == 0 && S_ISREG(what.st_mode);
+        bool copied =
+            grant->kind == GRANT_INPUT && stat(grant->host_path, &what) == 0 && S_ISREG(what.st_mode);
         if (box->identity->has_uid && !copied && !stranger_can_read(grant->host_path))
-            return error_layer(err, "box_uid", 0, "'%s' is not readable for the box's own uid, and without mount namespaces "
-                               "that cannot be mapped; use --isolation container", grant->host_path);
+            return error_layer(err, "box_uid", 0,
+                               "'%s' is not readable for the box's own uid, and without mount namespaces "
+                               "that cannot be mapped; use --isolation container",
+                               grant->host_path);
         if (grant->kind == GRANT_INPUT)
             status = place_input(box, input_fd, grant, lists);
         else if (grant->kind == GRANT_WRITE && box->identity->has_uid)
-            return error_layer(err, "box_uid", 0, "'%s' cannot be made writable for the box's own uid without mount "
-                               "namespaces; use --isolation container", grant->host_path);
+            return error_layer(err, "box_uid", 0,
+                               "'%s' cannot be made writable for the box's own uid without mount "
+                               "namespaces; use --isolation container",
+                               grant->host_path);
         else
             status = string_list_add(grant->kind == GRANT_WRITE ? &lists->write_paths : &lists->read_paths,
                                      grant->host_path);
@@ -153,10 +161,13 @@ static int place_grants(struct box *box, struct plan_lists *lists, struct error 
 
 static int list_view(struct box *box, struct plan_lists *lists)
 {
-    static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"};
-    static const char *const facts[] = {"/proc/cpuinfo", "/proc/meminfo", "/proc/stat",        "/proc/loadavg",
-                                        "/proc/uptime",  "/proc/version", "/proc/filesystems", "/sys/devices/system/cpu"};
-    static const char *const private_write[] = {"tmp", "home", "output"}, *const private_read[] = {"code", "input"};
+    static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+                                          "/dev/urandom"};
+    static const char *const facts[] = {"/proc/cpuinfo",     "/proc/meminfo",          "/proc/stat",
+                                        "/proc/loadavg",     "/proc/uptime",           "/proc/version",
+                                        "/proc/filesystems", "/sys/devices/system/cpu"};
+    static const char *const private_write[] = {"tmp", "home", "output"}, *const private_read[] = {"code",
+                                                                                                   "input"};
     int status = 0;
     for (size_t i = 0; status == 0 && host_view_trees[i]; i++)
         status = string_list_print(&lists->read_paths, "/%s", host_view_trees[i]);
@@ -169,8 +180,9 @@ static int list_view(struct box *box, struct plan_lists *lists)
     for (size_t i = 0; status == 0 && i < sizeof private_write / sizeof *private_write; i++)
         status = string_list_print(&lists->write_paths, "%s/%s", box->identity->directory, private_write[i]);
     for (size_t i = 0; status == 0 && i < sizeof private_read / sizeof *private_read; i++)
-        status = string_list_print(hardening_removed(code_read_only) ? &lists->write_paths : &lists->read_paths,
-                                   "%s/%s", box->identity->directory, private_read[i]);
+        status =
+            string_list_print(hardening_removed(code_read_only) ? &lists->write_paths : &lists->read_paths,
+                              "%s/%s", box->identity->directory, private_read[i]);
     return status;
 }
 
@@ -198,14 +210,18 @@ __attribute__((noreturn)) static void child_main(const struct box *box, struct l
     int status = 0;
     if (!hardening_removed(new_session))
         setsid();
-    if (box->identity->has_uid && !hardening_removed(bounding_set) && (status = capabilities_drop_bounding()) < 0)
-        error_layer(&err, "bounding_set", status, "cannot empty the capability bounding set (CAP_SETPCAP is needed)");
+    if (box->identity->has_uid && !hardening_removed(bounding_set) &&
+        (status = capabilities_drop_bounding()) < 0)
+        error_layer(&err, "bounding_set", status,
+                    "cannot empty the capability bounding set (CAP_SETPCAP is needed)");
     if (status == 0 && box->identity->has_uid && !hardening_removed(box_uid)) {
         uid_t uid = box->identity->uid;
         status = process_take_ids(uid, uid);
         if (status < 0)
-            error_layer(&err, "box_uid", status, "cannot take the box's own uid %u (CAP_SETUID and "
-                        "CAP_SETGID are needed when started by root)", uid);
+            error_layer(&err, "box_uid", status,
+                        "cannot take the box's own uid %u (CAP_SETUID and "
+                        "CAP_SETGID are needed when started by root)",
+                        uid);
     }
     if (status == 0 && !hardening_removed(capabilities) && (status = capabilities_drop_all()) < 0)
         error_layer(&err, "capabilities", status, "cannot give up capabilities");
@@ -220,7 +236,8 @@ static void list_layers(const struct box *box, struct result *result)
 {
     bool own_uid = box->identity->has_uid;
     result_add_layer(result, layer_names[LAYER_box_uid], own_uid, "%s",
-                     own_uid ? "own uid on the host" : "the caller's uid; files and processes go through the supervisor");
+                     own_uid ? "own uid on the host"
+                             : "the caller's uid; files and processes go through the supervisor");
     result_add_layer(result, layer_names[LAYER_capabilities], true, "none");
     result_add_layer(result, layer_names[LAYER_no_new_privs], true, "on");
     result_add_layer(result, layer_names[LAYER_seccomp], true, "%s%s",
@@ -238,12 +255,16 @@ static void list_layers(const struct box *box, struct result *result)
 static int check_possible(const struct box *box, struct error *err)
 {
     if (!box->image->is_host)
-        return error_spec(err, "image", "image: '%s' needs a root of its own; the process engine has none and shows "
-                          "the host's programs: use --image host, or --isolation container", box->image->name);
+        return error_spec(err, "image",
+                          "image: '%s' needs a root of its own; the process engine has none and shows "
+                          "the host's programs: use --image host, or --isolation container",
+                          box->image->name);
     if (landlock_abi() == 0)
-        return error_layer(err, "landlock", 0, "the kernel has no Landlock (or an outer container's filter hides "
-                           "it), and without it nothing keeps the box from the host's files. Linux 5.13 or newer "
-                           "with landlock in its lsm= list is needed");
+        return error_layer(
+            err, "landlock", 0,
+            "the kernel has no Landlock (or an outer container's filter hides "
+            "it), and without it nothing keeps the box from the host's files. Linux 5.13 or newer "
+            "with landlock in its lsm= list is needed");
     return 0;
 }
 
@@ -298,8 +319,8 @@ static bool process_answer(struct box *box, const char **ret_call)
     return mediate_answer(box, box->engine_data, ret_call);
 }
 
-/* Init ends the box and waits for all that was in it. An init that does not (a guest of the same uid may have stopped
- * it, on kernels without signal scope) is asked a second time, and then there is no asking. */
+/* Init ends the box and waits for all that was in it. An init that does not (a guest of the same uid may have
+ * stopped it, on kernels without signal scope) is asked a second time, and then there is no asking. */
 static void process_stop(struct box *box)
 {
     char order = INIT_STOP;
@@ -317,7 +338,8 @@ static void process_stop(struct box *box)
     process_pidfd_kill(box->pidfd, SIGKILL);
 }
 
-/* When init was killed, its children came to us, the next subreaper: those of the box's uid are ours to bury. */
+/* When init was killed, its children came to us, the next subreaper: those of the box's uid are ours to bury.
+ */
 static void bury_orphans(uid_t uid)
 {
     static pid_t pids[4096];

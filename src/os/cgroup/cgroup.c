@@ -61,8 +61,8 @@ static bool host_has_swap(void)
     return second_line && second_line[1];
 }
 
-/* The limits as files and values, in the order in which they must be written (v1 wants the memory limit before
- * the limit of memory and swap). Returns how many. */
+/* The limits as files and values, in the order in which they must be written (v1 wants the memory limit
+ * before the limit of memory and swap). Returns how many. */
 static int group_attributes(const struct cgroup *group, const struct cgroup_limits *limits, bool verifying,
                             struct attribute *into)
 {
@@ -70,11 +70,11 @@ static int group_attributes(const struct cgroup *group, const struct cgroup_limi
     int count = 0;
     bool v2 = group->version == CGROUP_V2;
 #define WANTED(step) (verifying ? hardening_verified(step) : !hardening_removed(step))
-#define ADD(ctl, name, missing, proof, ...)                                                                        \
-    do {                                                                                                           \
-        into[count] = (struct attribute){ctl, name, missing, proof, ""};                                           \
-        snprintf(into[count].value, sizeof into[count].value, __VA_ARGS__);                                        \
-        count++;                                                                                                   \
+#define ADD(ctl, name, missing, proof, ...)                                                                  \
+    do {                                                                                                     \
+        into[count] = (struct attribute){ctl, name, missing, proof, ""};                                     \
+        snprintf(into[count].value, sizeof into[count].value, __VA_ARGS__);                                  \
+        count++;                                                                                             \
     } while (0)
     if (limits->memory_bytes && WANTED(cgroup_memory)) {
         /* Whole pages: the kernel rounds down, and the proof compares. */
@@ -113,7 +113,8 @@ int cgroup_create(const struct cgroup_layout *layout, const char *name, const st
     int status = group_open_directories(&group, true);
     if (status < 0) {
         cgroup_destroy(&group);
-        return error_host(err, status, "cannot make the control group %s/%s", group.base[CGROUP_MEMORY], name);
+        return error_host(err, status, "cannot make the control group %s/%s", group.base[CGROUP_MEMORY],
+                          name);
     }
     struct attribute attributes[8];
     int count = group_attributes(&group, limits, false, attributes);
@@ -123,7 +124,8 @@ int cgroup_create(const struct cgroup_layout *layout, const char *name, const st
         if (status == 0 || (attributes[i].may_be_missing && status == -ENOENT))
             continue;
         cgroup_destroy(&group);
-        return error_layer(err, "cgroup", status, "cannot set %s to %s", attributes[i].file, attributes[i].value);
+        return error_layer(err, "cgroup", status, "cannot set %s to %s", attributes[i].file,
+                           attributes[i].value);
     }
     *ret = group;
     return 0;
@@ -150,7 +152,8 @@ static bool group_contains(int dir_fd, pid_t pid)
     return false;
 }
 
-int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits, pid_t pid, struct error *err)
+int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits, pid_t pid,
+                  struct error *err)
 {
     struct attribute attributes[8];
     int count = group_attributes(group, limits, true, attributes);
@@ -299,7 +302,8 @@ int cgroup_destroy(struct cgroup *group)
             continue;
         int status = group_remove_directory(group, i);
         if (status < 0)
-            status = group_remove_directory(group, i); /* once more: a passing failure must not leave a group */
+            status =
+                group_remove_directory(group, i); /* once more: a passing failure must not leave a group */
         if (status < 0)
             result = status;
     }
@@ -318,8 +322,8 @@ void cgroup_open_leftover(const struct cgroup_layout *layout, const char *name, 
     group_open_directories(ret, false);
 }
 
-void cgroup_each(const struct cgroup_layout *layout, const char *prefix, void (*visit)(void *data, const char *name),
-                 void *data)
+void cgroup_each(const struct cgroup_layout *layout, const char *prefix,
+                 void (*visit)(void *data, const char *name), void *data)
 {
     for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
         if (!layout->base[i][0] || (layout->version == CGROUP_V2 && i != CGROUP_MEMORY))

@@ -1,12 +1,13 @@
 /* Control groups, v1 and v2 behind one face.
  *
- * Theory of operation. A layout says where groups can be made on this machine, and is found once. A group is made
- * under it with all limits written before any process is in it. On v2 a child is born inside (CLONE_INTO_CGROUP);
- * on v1 the child writes itself into each hierarchy, because a write by the parent waits for an RCU grace period.
- * The group's name carries its owner (see keeper/record.h), so that a reaper can tell what a dead owner left.
+ * Theory of operation. A layout says where groups can be made on this machine, and is found once. A group is
+ * made under it with all limits written before any process is in it. On v2 a child is born inside
+ * (CLONE_INTO_CGROUP); on v1 the child writes itself into each hierarchy, because a write by the parent waits
+ * for an RCU grace period. The group's name carries its owner (see keeper/record.h), so that a reaper can
+ * tell what a dead owner left.
  *
- * v1 hierarchies are used at their mount's root, v2 at the highest group that we may write to: the machine's root
- * for root, the delegated subtree for others. */
+ * v1 hierarchies are used at their mount's root, v2 at the highest group that we may write to: the machine's
+ * root for root, the delegated subtree for others. */
 #pragma once
 
 #include "base/error.h"
@@ -34,8 +35,9 @@ extern const char *const cgroup_controller_names[CGROUP_CONTROLLERS];
 
 struct cgroup_layout {
     enum cgroup_version version;
-    char base[CGROUP_CONTROLLERS][256]; /* directory that groups are made in; empty: controller not to be had */
-    char why_not[512];                  /* CGROUP_NONE or a controller missing: what is in the way */
+    char base[CGROUP_CONTROLLERS]
+             [256];    /* directory that groups are made in; empty: controller not to be had */
+    char why_not[512]; /* CGROUP_NONE or a controller missing: what is in the way */
 };
 
 /* Never fails: where nothing can be had, the version is CGROUP_NONE and why_not says why. */
@@ -57,9 +59,9 @@ struct cgroup {
     int join_fd[CGROUP_CONTROLLERS]; /* v1: the files that a child writes "0" to */
 };
 
-#define CGROUP_UNSET                                                                                               \
-    {                                                                                                              \
-        .dir_fd = {-1, -1, -1, -1, -1}, .join_fd = {-1, -1, -1, -1, -1}                                            \
+#define CGROUP_UNSET                                                                                         \
+    {                                                                                                        \
+        .dir_fd = {-1, -1, -1, -1, -1}, .join_fd = { -1, -1, -1, -1, -1 }                                    \
     }
 
 /* Makes the group in every hierarchy and writes the limits. Takes back what it made when it fails. */
@@ -70,7 +72,8 @@ int cgroup_create(const struct cgroup_layout *layout, const char *name, const st
 int cgroup_join_self(const struct cgroup *group);
 
 /* Reads back that the limits stand and that the process is inside: the layer's proof. */
-int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits, pid_t pid, struct error *err);
+int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits, pid_t pid,
+                  struct error *err);
 
 struct cgroup_usage {
     int64_t memory_bytes;
@@ -94,13 +97,13 @@ bool cgroup_exists(const struct cgroup *group);
 /* Ends every process in the group: cgroup.kill, or freeze, signal and thaw. */
 void cgroup_kill(const struct cgroup *group);
 
-/* Kills what is left inside, waits for it briefly, removes the directories, closes. Accepts a half-made group.
- * A negative errno when a directory would not go. */
+/* Kills what is left inside, waits for it briefly, removes the directories, closes. Accepts a half-made
+ * group. A negative errno when a directory would not go. */
 int cgroup_destroy(struct cgroup *group);
 
 /* Opens an existing group by name for destruction by a reaper; the directories that are there. */
 void cgroup_open_leftover(const struct cgroup_layout *layout, const char *name, struct cgroup *ret);
 
 /* Calls `visit` with the name of every group under the layout that starts with prefix. */
-void cgroup_each(const struct cgroup_layout *layout, const char *prefix, void (*visit)(void *data, const char *name),
-                 void *data);
+void cgroup_each(const struct cgroup_layout *layout, const char *prefix,
+                 void (*visit)(void *data, const char *name), void *data);

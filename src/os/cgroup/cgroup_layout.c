@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *const cgroup_controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu", "cpuacct", "freezer"};
+const char *const cgroup_controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu", "cpuacct",
+                                                                 "freezer"};
 
 static bool word_in_list(const char *list, const char *word, const char *separators)
 {
@@ -59,15 +60,16 @@ static bool layout_enable_v2(const char *directory)
             continue;
         char order[16];
         snprintf(order, sizeof order, "+%s", wanted[i]);
-        int status = file_write_attribute(AT_FDCWD, path, order); /* EBUSY: processes live in this group itself */
+        int status =
+            file_write_attribute(AT_FDCWD, path, order); /* EBUSY: processes live in this group itself */
         if (status < 0 && i < 2)
             return false;
     }
     return true;
 }
 
-/* Groups are made in the nearest group, from our own upwards, in which that is possible: our own group usually
- * has processes in it, and then cannot have controllers for children ("no internal processes"). */
+/* Groups are made in the nearest group, from our own upwards, in which that is possible: our own group
+ * usually has processes in it, and then cannot have controllers for children ("no internal processes"). */
 static bool layout_find_v2(struct cgroup_layout *layout, const char *mount_point)
 {
     char line[PATH_MAX], directory[PATH_MAX];

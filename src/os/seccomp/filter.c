@@ -13,7 +13,8 @@ static const struct {
     const struct sock_filter *code;
     unsigned short length;
 } programs[POLICY_VARIANTS] = {
-    [POLICY_CONTAINER] = {seccomp_program_container, sizeof seccomp_program_container / sizeof(struct sock_filter)},
+    [POLICY_CONTAINER] = {seccomp_program_container,
+                          sizeof seccomp_program_container / sizeof(struct sock_filter)},
     [POLICY_PROCESS] = {seccomp_program_process, sizeof seccomp_program_process / sizeof(struct sock_filter)},
     [POLICY_PROCESS_SHARED_UID] = {seccomp_program_process_shared_uid,
                                    sizeof seccomp_program_process_shared_uid / sizeof(struct sock_filter)},
@@ -27,9 +28,11 @@ int seccomp_filter_install(enum policy_variant variant, int *ret_listener)
         return -E2BIG;
     memcpy(copy, programs[variant].code, length * sizeof *copy);
     for (size_t i = 0; !ret_listener && i < length; i++) {
-        if (copy[i].code != (BPF_RET | BPF_K) || (copy[i].k & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_USER_NOTIF)
+        if (copy[i].code != (BPF_RET | BPF_K) ||
+            (copy[i].k & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_USER_NOTIF)
             continue;
-        copy[i].k = copy[i].k == SECCOMP_RET_USER_NOTIF ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
+        copy[i].k =
+            copy[i].k == SECCOMP_RET_USER_NOTIF ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
     }
     struct sock_fprog program = {.len = (unsigned short)length, .filter = copy};
     unsigned flags = ret_listener ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;

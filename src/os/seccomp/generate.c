@@ -3,11 +3,11 @@
  *   seccomp-generate header > seccomp_programs.h
  *   seccomp-generate table  > seccomp_policy.tsv
  *
- * libseccomp is asked for the numbers of calls. The programs themselves are laid out here, because a libseccomp
- * filter that denies by default cannot say "all values but these", nor give each call its own errno together
- * with conditions, and both are what the policy is made of. The layout is a binary search over ranges of equal
- * verdict: about eight comparisons for any call, and no load of arguments on the way to an unconditional allow,
- * which is what lets the kernel answer those from its bitmap. */
+ * libseccomp is asked for the numbers of calls. The programs themselves are laid out here, because a
+ * libseccomp filter that denies by default cannot say "all values but these", nor give each call its own
+ * errno together with conditions, and both are what the policy is made of. The layout is a binary search over
+ * ranges of equal verdict: about eight comparisons for any call, and no load of arguments on the way to an
+ * unconditional allow, which is what lets the kernel answer those from its bitmap. */
 #include "os/seccomp/policy.h"
 
 #include <errno.h>
@@ -39,7 +39,8 @@ static uint32_t verdict_value(enum policy_verdict verdict)
     case VERDICT_KILL:
         return SECCOMP_RET_USER_NOTIF;
     case VERDICT_ASK:
-        return SECCOMP_RET_USER_NOTIF | 1; /* the low bits mean nothing to the kernel: they tell ASK from KILL */
+        return SECCOMP_RET_USER_NOTIF |
+               1; /* the low bits mean nothing to the kernel: they tell ASK from KILL */
     }
     abort();
 }
@@ -137,7 +138,8 @@ static size_t ranges_find(struct range *ranges, enum policy_variant variant)
 {
     size_t count = 0;
     for (int number = 0; number < NUMBERS; number++) {
-        bool same = number > 0 && !checks_in(row_of[number], variant) && !checks_in(row_of[number - 1], variant) &&
+        bool same = number > 0 && !checks_in(row_of[number], variant) &&
+                    !checks_in(row_of[number - 1], variant) &&
                     plain_verdict(number, variant) == plain_verdict(number - 1, variant);
         if (!same)
             ranges[count++].first = number;
@@ -145,9 +147,9 @@ static size_t ranges_find(struct range *ranges, enum policy_variant variant)
     return count;
 }
 
-/* The left half follows its comparison; the right half is reached by a jump of at most 255 instructions, or, where
- * it lies further away, through BPF_JA. The size of the left half is known after laying it out, so it is laid out
- * once for measuring. */
+/* The left half follows its comparison; the right half is reached by a jump of at most 255 instructions, or,
+ * where it lies further away, through BPF_JA. The size of the left half is known after laying it out, so it
+ * is laid out once for measuring. */
 static void emit_search(struct program *program, const struct range *ranges, size_t count,
                         enum policy_variant variant)
 {
@@ -187,15 +189,16 @@ static void program_make(struct program *program, enum policy_variant variant)
 
 static void print_header(void)
 {
-    printf("/* Made by seccomp-generate from os/seccomp/policy.c. */\n#pragma once\n\n#include <linux/filter.h>\n");
+    printf("/* Made by seccomp-generate from os/seccomp/policy.c. */\n#pragma once\n\n#include "
+           "<linux/filter.h>\n");
     static struct program program;
     for (int variant = 0; variant < POLICY_VARIANTS; variant++) {
         program_make(&program, (enum policy_variant)variant);
         printf("\nstatic const struct sock_filter seccomp_program_%s[%zu] = {\n", variant_names[variant],
                program.length);
         for (size_t i = 0; i < program.length; i++)
-            printf("    {0x%x, %u, %u, 0x%x},\n", program.code[i].code, program.code[i].jt, program.code[i].jf,
-                   program.code[i].k);
+            printf("    {0x%x, %u, %u, 0x%x},\n", program.code[i].code, program.code[i].jt,
+                   program.code[i].jf, program.code[i].k);
         printf("};\n");
     }
     printf("\nstatic const struct {\n    int number;\n    const char *name;\n} seccomp_names[] = {\n");

@@ -6,48 +6,101 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define ALLOW_ALL  {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW}
-#define EPERM_ALL  {VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM}
-#define ENOSYS_ALL {VERDICT_ENOSYS, VERDICT_ENOSYS, VERDICT_ENOSYS}
-#define KILL_ALL   {VERDICT_KILL, VERDICT_KILL, VERDICT_KILL}
+#define ALLOW_ALL                                                                                            \
+    {                                                                                                        \
+        VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW                                                          \
+    }
+#define EPERM_ALL                                                                                            \
+    {                                                                                                        \
+        VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM                                                          \
+    }
+#define ENOSYS_ALL                                                                                           \
+    {                                                                                                        \
+        VERDICT_ENOSYS, VERDICT_ENOSYS, VERDICT_ENOSYS                                                       \
+    }
+#define KILL_ALL                                                                                             \
+    {                                                                                                        \
+        VERDICT_KILL, VERDICT_KILL, VERDICT_KILL                                                             \
+    }
 
-/* Allowed in a container, where what can be named is the box's own; without namespaces it would reach the host. */
-#define OWN_NAMESPACES_ONLY {VERDICT_ALLOW, VERDICT_EPERM, VERDICT_EPERM}
+/* Allowed in a container, where what can be named is the box's own; without namespaces it would reach the
+ * host. */
+#define OWN_NAMESPACES_ONLY                                                                                  \
+    {                                                                                                        \
+        VERDICT_ALLOW, VERDICT_EPERM, VERDICT_EPERM                                                          \
+    }
 
-/* Without a mount namespace these reach every file of the host that anyone may write to: Landlock does not cover them
- * (nor, before its third version, truncation by path). */
-#define ASK_WITHOUT_NAMESPACES {VERDICT_ALLOW, VERDICT_ASK, VERDICT_ASK}
+/* Without a mount namespace these reach every file of the host that anyone may write to: Landlock does not
+ * cover them (nor, before its third version, truncation by path). */
+#define ASK_WITHOUT_NAMESPACES                                                                               \
+    {                                                                                                        \
+        VERDICT_ALLOW, VERDICT_ASK, VERDICT_ASK                                                              \
+    }
 
 /* Harmless for a uid of its own; with the caller's uid it would change the caller's files or processes. */
-#define NOT_WITH_CALLERS_UID {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_EPERM}
-#define ASK_WITH_CALLERS_UID {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ASK}
+#define NOT_WITH_CALLERS_UID                                                                                 \
+    {                                                                                                        \
+        VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_EPERM                                                          \
+    }
+#define ASK_WITH_CALLERS_UID                                                                                 \
+    {                                                                                                        \
+        VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ASK                                                            \
+    }
 
-#define ROW(call)           {.name = #call, .number = -1, .verdict = ALLOW_ALL}
-#define ROW_AS(call, ...)   {.name = #call, .number = -1, .verdict = __VA_ARGS__}
-#define ROW_NEW(call, nr, ...) {.name = #call, .number = nr, .verdict = __VA_ARGS__}
+#define ROW(call)                                                                                            \
+    {                                                                                                        \
+        .name = #call, .number = -1, .verdict = ALLOW_ALL                                                    \
+    }
+#define ROW_AS(call, ...)                                                                                    \
+    {                                                                                                        \
+        .name = #call, .number = -1, .verdict = __VA_ARGS__                                                  \
+    }
+#define ROW_NEW(call, nr, ...)                                                                               \
+    {                                                                                                        \
+        .name = #call, .number = nr, .verdict = __VA_ARGS__                                                  \
+    }
 
-#define EQUALS(arg, bits) {1, {{.argument = arg, .mask = UINT32_MAX, .value = (uint32_t)(bits)}}, VERDICT_EPERM}
-#define EQUALS_THEN(arg, bits, then) {1, {{.argument = arg, .mask = UINT32_MAX, .value = (uint32_t)(bits)}}, then}
-#define ANY_OF(arg, bits) {1, {{.argument = arg, .any_set = 1, .mask = (uint32_t)(bits)}}, VERDICT_EPERM}
+#define EQUALS(arg, bits)                                                                                    \
+    {                                                                                                        \
+        1, {{.argument = arg, .mask = UINT32_MAX, .value = (uint32_t)(bits)}}, VERDICT_EPERM                 \
+    }
+#define EQUALS_THEN(arg, bits, then)                                                                         \
+    {                                                                                                        \
+        1, {{.argument = arg, .mask = UINT32_MAX, .value = (uint32_t)(bits)}}, then                          \
+    }
+#define ANY_OF(arg, bits)                                                                                    \
+    {                                                                                                        \
+        1, {{.argument = arg, .any_set = 1, .mask = (uint32_t)(bits)}}, VERDICT_EPERM                        \
+    }
 
-/* which, who: the calling process and nothing else (a who of 0 with another which is a whole group or user). */
-#define SELF_ONLY(which_process)                                                                                   \
-    {2,                                                                                                            \
-     {{.argument = 0, .mask = UINT32_MAX, .value = which_process}, {.argument = 1, .mask = UINT32_MAX, .value = 0}}, \
-     VERDICT_ALLOW}
+/* which, who: the calling process and nothing else (a who of 0 with another which is a whole group or user).
+ */
+#define SELF_ONLY(which_process)                                                                             \
+    {                                                                                                        \
+        2,                                                                                                   \
+            {{.argument = 0, .mask = UINT32_MAX, .value = which_process},                                    \
+             {.argument = 1, .mask = UINT32_MAX, .value = 0}},                                               \
+            VERDICT_ALLOW                                                                                    \
+    }
 
-/* clone(2) takes the exit signal in the low byte, where CLONE_NEWTIME would be; it cannot be asked for there. */
-#define NEW_NAMESPACES                                                                                             \
-    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
+/* clone(2) takes the exit signal in the low byte, where CLONE_NEWTIME would be; it cannot be asked for there.
+ */
+#define NEW_NAMESPACES                                                                                       \
+    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |            \
+     CLONE_NEWNET)
 
 /* A file made setuid inside a directory that the host shares with the box would be setuid on the host. */
 #define SET_ID (S_ISUID | S_ISGID)
-#define CREATES_SET_ID(flags_arg, mode_arg, creating)                                                              \
-    {2,                                                                                                            \
-     {{.argument = flags_arg, .any_set = 1, .mask = (creating)}, {.argument = mode_arg, .any_set = 1, .mask = SET_ID}}, \
-     VERDICT_EPERM}
+#define CREATES_SET_ID(flags_arg, mode_arg, creating)                                                        \
+    {                                                                                                        \
+        2,                                                                                                   \
+            {{.argument = flags_arg, .any_set = 1, .mask = (creating)},                                      \
+             {.argument = mode_arg, .any_set = 1, .mask = SET_ID}},                                          \
+            VERDICT_EPERM                                                                                    \
+    }
 #define TMPFILE_BIT 020000000
 
+/* clang-format off */
 const struct policy_row policy_rows[] = {
     /* Files by descriptor, memory, signals, time, waiting: what every program does. */
     ROW(read), ROW(write), ROW(close), ROW(fstat), ROW(poll), ROW(lseek), ROW(mmap), ROW(mprotect), ROW(munmap),
@@ -187,4 +240,5 @@ const struct policy_row policy_rows[] = {
     ROW_AS(quotactl_fd, KILL_ALL), ROW_AS(acct, KILL_ALL), ROW_AS(lookup_dcookie, KILL_ALL),
 };
 
+/* clang-format on */
 const size_t policy_row_count = sizeof policy_rows / sizeof *policy_rows;

@@ -1,9 +1,10 @@
 /* The system-call policy: one row a call, one verdict for each kind of box.
  *
  * Whatever has no row answers ENOSYS, as on an older kernel: programs have fallbacks for that. Rows that are
- * refused answer EPERM where a program should see that it is a matter of permission. KILL is for calls that no
- * ordinary program makes and that break-outs are made of: the supervisor is told the number, and ends the box.
- * Foreign ABIs (x32, 32-bit) answer ENOSYS for every number: a table for one ABI is a hole in another. */
+ * refused answer EPERM where a program should see that it is a matter of permission. KILL is for calls that
+ * no ordinary program makes and that break-outs are made of: the supervisor is told the number, and ends the
+ * box. Foreign ABIs (x32, 32-bit) answer ENOSYS for every number: a table for one ABI is a hole in another.
+ */
 #pragma once
 
 #include <stddef.h>
@@ -25,8 +26,8 @@ enum policy_verdict {
     VERDICT_ASK, /* the supervisor decides (see engine/process/mediate.c) */
 };
 
-/* One condition on the low 32 bits of an argument. All arguments that the table looks at are int or flag words,
- * of which the kernel itself looks at the low half only, or whose meaning sits there. */
+/* One condition on the low 32 bits of an argument. All arguments that the table looks at are int or flag
+ * words, of which the kernel itself looks at the low half only, or whose meaning sits there. */
 struct policy_condition {
     uint8_t argument;
     uint8_t any_set; /* 1: (argument & mask) != 0; 0: (argument & mask) == value */
@@ -46,7 +47,8 @@ enum { POLICY_CHECKS_MAX = 6 };
 
 struct policy_row {
     const char *name;
-    int number; /* -1: asked from libseccomp when the filter is generated; else for calls that it does not know */
+    int number; /* -1: asked from libseccomp when the filter is generated; else for calls that it does not
+                   know */
     enum policy_verdict verdict[POLICY_VARIANTS];
     uint8_t checks;
     struct policy_check check[POLICY_CHECKS_MAX];
