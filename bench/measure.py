@@ -150,7 +150,10 @@ def settle(keep, timeout_s=SETTLE_TIMEOUT_S):
 
 
 def spawn(command, environment, stdout, stderr):
-    null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    # An ended pipe and not /dev/null: runtimes with user namespaces give their stdin
+    # to the container's root, and that would be the host's device.
+    null, write_end = os.pipe2(os.O_CLOEXEC)
+    os.close(write_end)
     try:
         return os.posix_spawn(
             command[0],
