@@ -2,15 +2,16 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static int buffer_reserve(struct buffer *buffer, size_t extra)
 {
-    size_t needed = buffer->length + extra + 1;
-    if (needed < buffer->length)
+    if (extra >= SIZE_MAX / 2 - buffer->length)
         return -ENOMEM;
+    size_t needed = buffer->length + extra + 1;
     if (needed <= buffer->capacity)
         return 0;
     size_t capacity = buffer->capacity ? buffer->capacity : 256;

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -100,14 +101,24 @@ enum { REMOVE_DEPTH = 200 };
 
 static int file_remove_below(int top_fd, int dir_fd, dev_t device, int depth);
 
+/* Too deep: hangs it under the top directory, where a later pass finds it, by a name that nobody could have taken.
+ * Moving a directory to another parent writes its "..", so it must be writable itself. */
+static int file_hang_higher(int top_fd, int parent_fd, const char *name)
+{
+    if (fchmodat(parent_fd, name, 0700, 0) < 0)
+        return -errno;
+    uint64_t serial;
+    char fresh[48];
+    if (getrandom(&serial, sizeof serial, 0) != sizeof serial)
+        return -EIO;
+    snprintf(fresh, sizeof fresh, ".cloche-deep-%016llx", (unsigned long long)serial);
+    return renameat(parent_fd, name, top_fd, fresh) < 0 ? -errno : 0;
+}
+
 static int file_remove_directory(int top_fd, int parent_fd, const char *name, dev_t device, int depth)
 {
     if (depth >= REMOVE_DEPTH) {
-        /* Too deep: hang it under the top directory, where a later pass finds it. */
-        static unsigned long serial;
-        char fresh[48];
-        snprintf(fresh, sizeof fresh, ".cloche-deep-%d-%lu", (int)getpid(), serial++);
-        return renameat(parent_fd, name, top_fd, fresh) < 0 ? -errno : 0;
+        return file_hang_higher(top_fd, parent_fd, name);
     }
     scope_fd fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == EACCES) {

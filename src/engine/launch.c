@@ -88,6 +88,11 @@ int launch_prepare(struct box *box, struct launch *launch, struct error *err)
     launch->init_fd = sealed_memfd("init", init_blob_start, (size_t)(init_blob_end - init_blob_start));
     if (launch->init_fd < 0)
         return error_host(err, launch->init_fd, "cannot make a memfd for init");
+    /* So that a program can open /dev/stdout, as scripts do; what it then reads or writes is only its own. */
+    int ends[] = {launch->child_stdin, launch->child_stdout, launch->child_stderr};
+    for (size_t i = 0; box->identity->has_uid && i < sizeof ends / sizeof *ends; i++)
+        if (fchown(ends[i], box->identity->uid, box->identity->uid) < 0)
+            return error_host(err, -errno, "cannot give the box its pipes");
     fcntl(box->stdin_fd, F_SETFL, O_NONBLOCK);
     fcntl(box->stdout_fd, F_SETFL, O_NONBLOCK);
     fcntl(box->stderr_fd, F_SETFL, O_NONBLOCK);
@@ -207,6 +212,7 @@ int launch_exec_init(struct launch *launch)
     for (int i = 0; i < COUNT; i++)
         if (dup3(moved[i], i, i == INIT_PROGRAM_FD ? O_CLOEXEC : 0) < 0 && moved[i] != i)
             return -errno;
+    launch->child_control = INIT_CONTROL_FD; /* for a last word, should the exec fail */
     if (!hardening_removed(close_descriptors) && syscall(SYS_close_range, INIT_PROGRAM_FD + 1, ~0U, 0) < 0)
         return -errno;
     /* Ignored signals and masks are inherited across exec: the guest starts with none of ours. */

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PIDS_MAX = 40000, DISK_PERIOD_US = 100000, DISK_DEPTH = 64 };
+enum { DISK_PERIOD_US = 100000, DISK_DEPTH = 64 };
 
 /* Fields of /proc/PID/stat behind the name, which may hold anything, spaces and parentheses included. */
 static bool read_stat(pid_t pid, int64_t *ret_user_ticks, int64_t *ret_system_ticks, int64_t *ret_threads)
@@ -105,7 +105,8 @@ static void look_at_disk(struct watchdog *watchdog, const struct box *box)
 
 void watchdog_measure(struct watchdog *watchdog, const struct box *box, struct measurement *now)
 {
-    static pid_t pids[PIDS_MAX];
+    pid_t *pids = watchdog->pids;
+    enum { PIDS_MAX = sizeof watchdog->pids / sizeof *watchdog->pids };
     int64_t user = 0, system = 0, threads = 0;
     if (box->is_reaped) {
         now->cpu_user_us = box->reaped_user_us;

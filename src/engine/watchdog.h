@@ -11,6 +11,7 @@ struct watchdog {
     int64_t disk_bytes;
     int64_t disk_entries;
     int64_t peak_pids;
+    pid_t pids[32768 + 64]; /* the ceiling of the pids limit, and some */
 };
 
 /* Memory, processes and CPU time. */

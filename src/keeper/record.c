@@ -2,11 +2,13 @@
 
 #include "base/file.h"
 #include "base/scope.h"
+#include "os/capabilities.h"
 #include "os/process.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,11 +65,18 @@ static void name_of(int number, char *into, size_t size)
     snprintf(into, size, "box-%u-%d", (unsigned)geteuid(), number);
 }
 
+/* Root, with the capabilities that make it so: a hardened container's root has none, and is like any other user. */
+static bool can_give_uids(void)
+{
+    return geteuid() == 0 && capabilities_have(CAP_SETUID) && capabilities_have(CAP_SETGID) &&
+           capabilities_have(CAP_CHOWN) && capabilities_have(CAP_SETPCAP) && capabilities_have(CAP_KILL);
+}
+
 static void sweep_box(int number, const struct cgroup_layout *cgroups, struct reap_report *report)
 {
     char name[64];
     name_of(number, name, sizeof name);
-    if (geteuid() == 0) /* the process engine's boxes have no group to kill */
+    if (can_give_uids()) /* the process engine's boxes have no group to kill */
         process_kill_uid((uid_t)(UID_BASE + number));
     struct cgroup group;
     cgroup_open_leftover(cgroups, name, &group);
@@ -151,7 +160,7 @@ int record_take(struct record *ret, const struct cgroup_layout *cgroups, struct 
         ret->lock_fd = lock_fd;
         ret->state_fd = take_fd(&state_fd);
         name_of(number, ret->identity.name, sizeof ret->identity.name);
-        ret->identity.has_uid = geteuid() == 0;
+        ret->identity.has_uid = can_give_uids();
         ret->identity.uid = (uid_t)(UID_BASE + number);
         return 0;
     }
@@ -171,13 +180,13 @@ int record_make_directory(struct record *record, struct error *err)
     if (status == 0 && mkdirat(root_fd, name, 0700) < 0)
         status = -errno;
     if (status == 0) {
+        snprintf(record->identity.directory, sizeof record->identity.directory, "%s/%.60s", root, name);
         record->identity.directory_fd =
             openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (record->identity.directory_fd < 0 ||
             fchmod(record->identity.directory_fd, geteuid() == 0 ? 0711 : 0700) < 0)
             status = -errno;
     }
-    snprintf(record->identity.directory, sizeof record->identity.directory, "%s/%.60s", root, name);
     return status < 0 ? error_host(err, status, "cannot make the private directory %s/%s", root, name) : 0;
 }
 

@@ -6,7 +6,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from world import World, build_tool, have_namespaces  # noqa: E402
+from private_world import World, build_tool, have_namespaces  # noqa: E402
 
 
 @pytest.fixture(scope="session")

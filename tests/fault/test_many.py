@@ -9,7 +9,7 @@ import time
 import pytest
 
 import box
-from world import build_tool
+from private_world import build_tool
 
 TOGETHER = 8
 

@@ -67,7 +67,8 @@ static int inspect_identity(const struct box *box, int process_fd, struct error 
     uid_t wanted = box->identity->has_uid ? box->identity->uid : geteuid();
     if (hardening_verified(box_uid) &&
         (sscanf(line, "%u %u %u %u", &uids[0], &uids[1], &uids[2], &uids[3]) != 4 || uids[0] != wanted ||
-         uids[1] != wanted || uids[2] != wanted || uids[3] != wanted || wanted == 0))
+         uids[1] != wanted || uids[2] != wanted || uids[3] != wanted ||
+         (box->identity->has_uid && wanted == 0)))
         return error_layer(err, "box_uid", 0, "the box runs as uid %u, not as %u", uids[1], wanted);
     static const char *const sets[] = {"\nCapEff:", "\nCapPrm:", "\nCapInh:", "\nCapAmb:"};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)

@@ -331,8 +331,9 @@ static void process_stop(struct box *box)
         process_kill_uid(box->identity->uid);
         return;
     }
-    static pid_t pids[4096];
-    size_t count = process_tree_list(box->pid, pids, sizeof pids / sizeof *pids);
+    struct watchdog *watchdog = box->engine_data;
+    pid_t *pids = watchdog->pids;
+    size_t count = process_tree_list(box->pid, pids, sizeof watchdog->pids / sizeof *pids);
     for (size_t i = 0; i < count; i++)
         kill(pids[i], SIGKILL);
     process_pidfd_kill(box->pidfd, SIGKILL);
@@ -342,7 +343,7 @@ static void process_stop(struct box *box)
  */
 static void bury_orphans(uid_t uid)
 {
-    static pid_t pids[4096];
+    pid_t pids[1024];
     for (int attempt = 0; attempt < 100; attempt++) {
         size_t count = process_tree_list(getpid(), pids, sizeof pids / sizeof *pids), left = 0;
         for (size_t i = 0; i < count; i++) {

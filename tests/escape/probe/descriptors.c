@@ -59,36 +59,6 @@ static enum verdict no_descriptor_of_a_network(const void *unused)
     return held("no descriptor is a socket");
 }
 
-static bool is_null_device(const struct stat *status)
-{
-    return S_ISCHR(status->st_mode) && status->st_rdev == makedev(1, 3);
-}
-
-/* The ends of a pipe are one inode: its owner can turn one into the other. Landlock says nothing to pipes. */
-static enum verdict cannot_be_reopened(int fd, int flags, const char *what)
-{
-    char path[64];
-    struct stat status;
-    if (fstat(fd, &status) < 0)
-        return held("descriptor %d is closed", fd);
-    if (is_null_device(&status))
-        return held("descriptor %d is the null device", fd);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    return judge_reach(what, open(path, flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-}
-
-static enum verdict stdin_cannot_be_reopened(const void *unused)
-{
-    (void)unused;
-    return cannot_be_reopened(STDIN_FILENO, O_WRONLY, "standard input, opened for writing");
-}
-
-static enum verdict stdout_cannot_be_reopened(const void *unused)
-{
-    (void)unused;
-    return cannot_be_reopened(STDOUT_FILENO, O_RDONLY, "standard output, opened for reading");
-}
-
 static int connect_to_host(void)
 {
     const char *name = host_value("ABSTRACT");
@@ -145,10 +115,6 @@ static const struct probe rows[] = {
     /* The control needs a launcher that has a socket open on a number above 2. */
     {"no_descriptor_is_a_socket", ON_BOTH, RETURNS, "close_descriptors", no_descriptor_of_a_network, NULL,
      "No open descriptor is a socket of the host."},
-    {"stdin_cannot_be_reopened_for_writing", ON_BOTH, RETURNS, HOST_USER, stdin_cannot_be_reopened, NULL,
-     "The other end of standard input cannot be had."},
-    {"stdout_cannot_be_reopened_for_reading", ON_BOTH, RETURNS, HOST_USER, stdout_cannot_be_reopened, NULL,
-     "What was written to standard output cannot be taken back."},
     {"descriptor_cannot_be_passed_to_the_host", ON_BOTH, RETURNS, "seccomp,network_namespace,landlock_scope",
      descriptor_cannot_be_passed, NULL, "No descriptor can be handed to a process of the host."},
     {"descriptor_owner_cannot_be_set", ON_BOTH, RETURNS, "seccomp", owner_cannot_be_set,

@@ -1,0 +1,78 @@
+/* Capabilities, given up in children of root's. */
+#include "harness.h"
+
+#include "os/capabilities.h"
+
+#include <linux/capability.h>
+#include <sys/prctl.h>
+
+static void given_up_body(void *data)
+{
+    (void)data;
+    must(capabilities_have(CAP_CHOWN) && capabilities_have(CAP_SETPCAP));
+    must(!capabilities_are_none() && !capabilities_bounding_is_empty());
+    must(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_CHOWN, 0, 0) == 0);
+    must(capabilities_drop_bounding() == 0);
+    must(capabilities_bounding_is_empty() && !capabilities_are_none());
+    must(capabilities_drop_all() == 0);
+    must(capabilities_are_none());
+    for (int capability = 0; capability <= CAP_LAST_CAP; capability++)
+        must(!capabilities_have(capability));
+    must(chown("/", 0, 0) == 0 || errno == EPERM || errno == EROFS);
+    must(setresuid(SOME_USER, SOME_USER, SOME_USER) < 0 && errno == EPERM);
+}
+
+static void all_are_given_up_for_good(void **state)
+{
+    (void)state;
+    need_root();
+    in_child(given_up_body, NULL);
+}
+
+static void inherited_body(void *data)
+{
+    (void)data;
+    /* Inheritable and ambient ones survive an exec: they count. */
+    must(prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0);
+    must(setresuid(SOME_USER, SOME_USER, SOME_USER) == 0);
+    must(!capabilities_have(CAP_CHOWN));
+    must(!capabilities_are_none()); /* still permitted */
+    must(capabilities_raise() == 0);
+    must(capabilities_have(CAP_CHOWN));
+    must(capabilities_drop_all() == 0);
+    must(capabilities_are_none());
+    must(capabilities_raise() == 0 && capabilities_are_none()); /* there is nothing to raise */
+}
+
+static void permitted_ones_can_be_raised_until_they_are_dropped(void **state)
+{
+    (void)state;
+    need_root();
+    in_child(inherited_body, NULL);
+}
+
+static void user_body(void *data)
+{
+    (void)data;
+    become_some_user();
+    must(capabilities_are_none());
+    must(!capabilities_have(CAP_SYS_ADMIN));
+    must(capabilities_drop_all() == 0);
+    must(capabilities_bounding_is_empty() || capabilities_drop_bounding() == -EPERM);
+}
+
+static void ordinary_user_has_none_and_may_say_so(void **state)
+{
+    (void)state;
+    in_child(user_body, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_are_given_up_for_good),
+        cmocka_unit_test(permitted_ones_can_be_raised_until_they_are_dropped),
+        cmocka_unit_test(ordinary_user_has_none_and_may_say_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
