@@ -310,9 +310,8 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
             box->listener_fd = take_fd(&fd);
             if (inspect && inspect(data, err) < 0)
                 return prefer_own_report(box, err);
-            status = give_the_word(box, err);
-            if (status < 0)
-                return status;
+            if (give_the_word(box, err) < 0)
+                return prefer_own_report(box, err);
             break;
         case INIT_VERIFIED:
             box->landlock_abi = message.landlock_abi;

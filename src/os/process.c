@@ -103,9 +103,10 @@ int process_receive(int socket_fd, void *into, uint32_t size, int *ret_fd)
                              .msg_controllen = sizeof control.bytes};
     ssize_t length;
     *ret_fd = -1;
+    /* A peer that died with something of ours unread leaves ECONNRESET, once, before what it had sent. */
     do
         length = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
-    while (length < 0 && errno == EINTR);
+    while (length < 0 && (errno == EINTR || errno == ECONNRESET));
     if (length < 0)
         return -errno;
     for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header))
