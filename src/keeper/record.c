@@ -136,7 +136,7 @@ static int open_state(struct error *err)
     return open_own_directory(path, 0700, err);
 }
 
-int record_take(struct record *ret, const struct cgroup_layout *cgroups, struct error *err)
+int record_take(struct record *ret, struct error *err)
 {
     *ret = (struct record)RECORD_UNSET;
     scope_fd state_fd = open_state(err);
@@ -154,7 +154,9 @@ int record_take(struct record *ret, const struct cgroup_layout *cgroups, struct 
             return error_host(err, lock_fd, "cannot take a record for the box");
         if (leftover) {
             struct reap_report report = {0};
-            sweep_box(number, cgroups, &report);
+            struct cgroup_layout cgroups;
+            cgroup_layout_find(&cgroups);
+            sweep_box(number, &cgroups, &report);
         }
         ret->number = number;
         ret->lock_fd = lock_fd;

@@ -25,7 +25,7 @@ struct record {
     }
 
 /* Takes a free number; sweeps one leftover if it meets any. */
-int record_take(struct record *ret, const struct cgroup_layout *cgroups, struct error *err);
+int record_take(struct record *ret, struct error *err);
 
 /* Makes the private directory of the box (the process engine needs one). */
 int record_make_directory(struct record *record, struct error *err);

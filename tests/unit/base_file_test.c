@@ -241,10 +241,11 @@ static void other_mount_body(void *data)
     must(unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
     must(file_make_directories(scratch_path(scratch, "tree/mounted"), 0755) == 0);
     must(mount("tmpfs", scratch_path(scratch, "tree/mounted"), "tmpfs", 0, NULL) == 0);
-    scope_fd fd = openat(scratch->fd, "tree/mounted/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    scope_fd top = open(scratch->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* of this namespace */
+    scope_fd fd = openat(top, "tree/mounted/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     must(fd >= 0);
-    must(file_remove_tree(scratch->fd, "tree") < 0);
-    must(exists(scratch->fd, "tree/mounted/file"));
+    must(file_remove_tree(top, "tree") == -EXDEV);
+    must(exists(top, "tree/mounted/file"));
 }
 
 static void removal_stops_at_another_mount(void **state)

@@ -51,8 +51,8 @@ static void *fork_in_thread(void *data)
 {
     const struct tree *tree = data;
     start_chain(tree, 1);
-    for (;;)
-        pause(); /* its children would be given to another thread at its end */
+    pause(); /* its children would be given to another thread at its end */
+    return NULL;
 }
 
 static bool is_listed(const pid_t *pids, size_t count, pid_t pid)

@@ -362,10 +362,8 @@ static void bury_orphans(uid_t uid)
 
 static int process_destroy(struct box *box)
 {
-    if (box->identity->has_uid && !hardening_removed(box_uid) && box->pid > 0) {
-        process_kill_uid(box->identity->uid);
+    if (box->identity->has_uid && !hardening_removed(box_uid) && box->pid > 0)
         bury_orphans(box->identity->uid);
-    }
     free(box->engine_data);
     box->engine_data = NULL;
     return 0;
