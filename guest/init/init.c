@@ -159,7 +159,9 @@ static pid_t start_program(char **argv, char **envp)
         put_on_layers();
         wait_for_go();
     }
-    pid_t child = fork();
+    /* We wait until the program is executed, and copy nothing: up to there the child only makes system calls.
+     * If the launcher goes away meanwhile, the child reads it from the same socket and ends. */
+    pid_t child = vfork();
     if (child < 0)
         die(NULL, -errno, "cannot fork the program");
     if (child == 0) {

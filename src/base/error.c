@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-__attribute__((format(printf, 5, 0))) static int error_fill(struct error *err, enum error_kind kind, const char *subject, int code,
-                      const char *format, va_list arguments)
+__attribute__((format(printf, 5, 0))) static int error_fill(struct error *err, enum error_kind kind,
+                                                            const char *subject, int code, const char *format,
+                                                            va_list arguments)
 {
     if (code > 0)
         code = -code;

@@ -101,8 +101,8 @@ enum { REMOVE_DEPTH = 200 };
 
 static int file_remove_below(int top_fd, int dir_fd, dev_t device, int depth);
 
-/* Too deep: hangs it under the top directory, where a later pass finds it, by a name that nobody could have taken.
- * Moving a directory to another parent writes its "..", so it must be writable itself. */
+/* Too deep: hangs it under the top directory, where a later pass finds it, by a name that nobody could have
+ * taken. Moving a directory to another parent writes its "..", so it must be writable itself. */
 static int file_hang_higher(int top_fd, int parent_fd, const char *name)
 {
     if (fchmodat(parent_fd, name, 0700, 0) < 0)

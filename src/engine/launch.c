@@ -283,7 +283,8 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
         if (ready < 0 && errno == EINTR)
             continue;
         const char *call = NULL;
-        /* The proofs themselves may ask. Init's words come first: after them it may be the program that calls. */
+        /* The proofs themselves may ask. Init's words come first: after them it may be the program that
+         * calls. */
         if (ready > 0 && !polled[0].revents && polled[1].revents & POLLIN) {
             if (box->engine->answer(box, &call))
                 return error_layer(err, "seccomp", 0, "the self-test made a call that ends the box (%s)",

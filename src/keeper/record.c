@@ -65,7 +65,8 @@ static void name_of(int number, char *into, size_t size)
     snprintf(into, size, "box-%u-%d", (unsigned)geteuid(), number);
 }
 
-/* Root, with the capabilities that make it so: a hardened container's root has none, and is like any other user. */
+/* Root, with the capabilities that make it so: a hardened container's root has none, and is like any other
+ * user. */
 static bool can_give_uids(void)
 {
     return geteuid() == 0 && capabilities_have(CAP_SETUID) && capabilities_have(CAP_SETGID) &&

@@ -7,7 +7,7 @@ import box
 # Layers that may be inactive in a run that succeeded, each with what the caller said or what the place has.
 ALWAYS = ("capabilities", "no_new_privs", "seccomp", "landlock", "landlock_scope", "rlimits")
 NEEDED = {"process": (*ALWAYS, "watchdog"), "container": (*ALWAYS, "namespaces", "root")}
-HINTS = re.compile(r"--(?:accept|security-opt|cap-add|user|privileged|device)(?:[= ][\w=./:-]+)?")
+HINTS = re.compile(r"(--accept|--security-opt|--cap-add|--user|--privileged)(?:[= ]([\w=/:-]+))?")
 
 
 def parse(done):

@@ -70,14 +70,14 @@ class Crun:
         world.shell(f"chown -R {FIRST_MAPPED}:{FIRST_MAPPED} {self.ROOT}; "
                     f"chown {FIRST_MAPPED + 1000}:{FIRST_MAPPED + 1000} {self.ROOT}/home/somebody/private")
 
-    def run(self, command, user=0, timeout=60):
+    def run(self, command, user=0, one_abi=False, timeout=60):
         self.count += 1
-        self.world.write("/tmp/crun/config.json", json.dumps(self.bundle(list(map(str, command)), user)))
+        self.world.write("/tmp/crun/config.json", json.dumps(self.bundle(list(map(str, command)), user, one_abi)))
         return self.world.run("crun", "--root", "/tmp/crun/state", "--cgroup-manager=disabled", "run", "--bundle",
                               "/tmp/crun", f"outer-{self.count}", timeout=timeout)
 
     @staticmethod
-    def bundle(command, user):
+    def bundle(command, user, one_abi):
         mapping = [{"containerID": 0, "hostID": FIRST_MAPPED, "size": 65536}]
         kinds = ("pid", "network", "ipc", "uts", "mount", "user")
         mounts = [{"destination": target, "type": "bind", "source": source, "options": ["rbind", "ro"]}
@@ -100,13 +100,15 @@ class Crun:
                 "namespaces": [{"type": kind} for kind in kinds], "uidMappings": mapping, "gidMappings": mapping,
                 "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list"],
                 "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
-                "seccomp": default_filter(),
+                "seccomp": default_filter(one_abi),
             },
         }
 
 
-def default_filter():
-    """The filter of the containers packages for a container without capabilities, as runtimes take it."""
+def default_filter(one_abi):
+    """The filter of the containers packages for a container without capabilities, as runtimes take it.
+
+    one_abi: it names the native ABI only, as many profiles do; calls of any other kill then."""
     profile = json.loads(pathlib.Path("/usr/share/containers/seccomp.json").read_text())
     name, architecture = MACHINES[platform.machine()]
     rules = []
@@ -115,5 +117,7 @@ def default_filter():
         if includes.get("caps") or name in excludes.get("arches", []) or name not in includes.get("arches", [name]):
             continue
         rules.append({key: rule[key] for key in ("names", "action", "args", "errnoRet") if rule.get(key)})
+    others = [] if one_abi else [other for row in profile["archMap"] if row["architecture"] == architecture
+                                 for other in row["subArchitectures"]]
     return {"defaultAction": profile["defaultAction"], "defaultErrnoRet": profile.get("defaultErrnoRet", 1),
-            "architectures": [architecture], "syscalls": rules}
+            "architectures": [architecture, *others], "syscalls": rules}

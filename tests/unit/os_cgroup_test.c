@@ -58,21 +58,27 @@ static void create(const struct world *world, const struct cgroup_limits *limits
         fail_msg("%s", err.text);
 }
 
-/* A child that is inside before it does anything else. */
+/* A child that is inside, in every hierarchy, before it does anything else, and before this returns. */
 static pid_t start_inside(const struct cgroup *group, void (*body)(void))
 {
-    int pidfd = -1;
+    int pidfd = -1, ready[2];
+    char byte;
     bool born_inside = group->version == CGROUP_V2;
     fflush(NULL);
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
     pid_t pid = process_clone(0, born_inside ? group->dir_fd[CGROUP_MEMORY] : -1, &pidfd);
     if (pid == 0) {
         if (!born_inside)
             must(cgroup_join_self(group) == 0);
+        must(write(ready[1], "x", 1) == 1);
         body();
         _exit(0);
     }
     assert_true(pid > 0);
     close(pidfd);
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
     return pid;
 }
 

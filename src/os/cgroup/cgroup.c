@@ -139,17 +139,34 @@ int cgroup_join_self(const struct cgroup *group)
     return 0;
 }
 
-static bool group_contains(int dir_fd, pid_t pid)
+/* In how many hierarchies does the process say it is in a group of this name? Its path ends in it. */
+static int count_memberships(const char *name, pid_t pid)
 {
-    scope_buffer members = {0};
-    if (file_read_whole(dir_fd, "cgroup.procs", 1 << 20, &members) < 0)
-        return false;
-    for (char *at = members.data; *at;) {
-        if (strtol(at, &at, 10) == pid)
-            return true;
-        at += strspn(at, "\n");
+    char path[32], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+    if (file_read_attribute(AT_FDCWD, path, text, sizeof text) <= 0)
+        return 0;
+    int count = 0;
+    size_t length = strlen(name);
+    for (char *line = text; line && *line; line = strchr(line, '\n'), line += line ? 1 : 0) {
+        size_t end = strcspn(line, "\n");
+        count +=
+            end > length && memcmp(line + end - length, name, length) == 0 && line[end - length - 1] == '/';
     }
-    return false;
+    return count;
+}
+
+/* How many hierarchies the group is made in; v1 often has cpu and cpuacct in one. */
+static int count_hierarchies(const struct cgroup *group)
+{
+    int count = 0;
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        bool first = group->dir_fd[i] >= 0;
+        for (int j = 0; first && j < i; j++)
+            first = group->dir_fd[j] < 0 || strcmp(group->base[i], group->base[j]) != 0;
+        count += first;
+    }
+    return count;
 }
 
 int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits, pid_t pid,
@@ -171,10 +188,10 @@ int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits
         if (strcmp(seen, attributes[i].value) != 0)
             return error_layer(err, "cgroup", 0, "%s is %s after %s was written", attributes[i].file, seen,
                                attributes[i].value);
-        if (!group_contains(dir_fd, pid))
-            return error_layer(err, "cgroup", 0, "the box is not inside its %s group",
-                               cgroup_controller_names[attributes[i].controller]);
     }
+    int inside = count_memberships(group->name, pid), wanted = count_hierarchies(group);
+    if (inside < wanted)
+        return error_layer(err, "cgroup", 0, "the box is inside %d of its %d control groups", inside, wanted);
     return 0;
 }
 
