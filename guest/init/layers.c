@@ -118,6 +118,7 @@ int layers_put_on(const struct layers_wanted *wanted, struct layers_state *state
         plan->flags & PLAN_LANDLOCK && !(hardening_removed(landlock) && hardening_removed(landlock_scope));
     if (landlock && put_on_landlock(wanted, state, fault) < 0)
         return -1;
+    state->under_outer_filter = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2;
     if (!hardening_removed(seccomp) && put_on_seccomp(plan, fault) < 0)
         return -1;
     return 0;

@@ -11,6 +11,7 @@ struct layers_wanted {
 struct layers_state {
     int landlock_abi; /* 0: not on */
     unsigned landlock_scopes;
+    int under_outer_filter; /* somebody else's filter was on before ours */
 };
 
 struct layers_fault {

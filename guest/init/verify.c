@@ -18,10 +18,28 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* The probes are calls that a box may make and survive: those that kill are not tried. */
-static int verify_seccomp(struct layers_fault *fault)
+static bool x32_is_refused(void)
+{
+    return syscall(0x40000000 | SYS_getpid) < 0 && errno == ENOSYS;
+}
+
+/* An outer container's filter may answer a foreign ABI by killing: a child tries it. */
+static bool x32_is_refused_to_child(void)
+{
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(x32_is_refused() ? 0 : 1);
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return false;
+    return (WIFEXITED(status) && WEXITSTATUS(status) == 0) || (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+}
+
+static int verify_seccomp(const struct layers_state *state, struct layers_fault *fault)
 {
     if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER)
         return layers_fail(fault, "seccomp", 0, "no filter is in force");
@@ -33,7 +51,7 @@ static int verify_seccomp(struct layers_fault *fault)
         return layers_fail(fault, "seccomp", 0, "ptrace was not refused");
     if (syscall(435 /* clone3 */, NULL, 0) == 0 || errno != ENOSYS)
         return layers_fail(fault, "seccomp", 0, "clone3 was not refused");
-    if (syscall(0x40000000 | SYS_getpid) >= 0 || errno != ENOSYS)
+    if (state->under_outer_filter ? !x32_is_refused_to_child() : !x32_is_refused())
         return layers_fail(fault, "seccomp", 0, "the x32 ABI was not refused");
     return 0;
 }
@@ -193,7 +211,7 @@ int verify_descriptors(struct layers_fault *fault)
 
 int verify_layers(const struct init_plan *plan, const struct layers_state *state, struct layers_fault *fault)
 {
-    if (hardening_verified(seccomp) && verify_seccomp(fault) < 0)
+    if (hardening_verified(seccomp) && verify_seccomp(state, fault) < 0)
         return -1;
     if (verify_privileges(plan, fault) < 0)
         return -1;

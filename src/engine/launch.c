@@ -320,6 +320,11 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
                 return 0;
             status = inspect ? inspect(data, err) : 0; /* no listener could be had: only now */
             return status < 0 ? status : give_the_word(box, err);
+        case INIT_ENDED:
+            return error_layer(err, "seccomp", 0, "the box ended while it was made (%s %d)",
+                               WIFSIGNALED(message.wait_status) ? "signal" : "exit code",
+                               WIFSIGNALED(message.wait_status) ? WTERMSIG(message.wait_status)
+                                                                : WEXITSTATUS(message.wait_status));
         default:
             return error_host(err, -EPROTO, "init sent an unknown message");
         }

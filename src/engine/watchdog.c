@@ -7,6 +7,7 @@
 #include "os/process_tree.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,11 +80,15 @@ static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int6
             continue;
         watchdog->disk_entries++;
         watchdog->disk_bytes += (int64_t)status.st_blocks * 512;
-        if (S_ISDIR(status.st_mode) && depth < DISK_DEPTH) {
-            scope_fd below = openat(copy, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-            if (below >= 0)
-                sum_directory(below, depth + 1, watchdog, entries_max);
-        }
+        if (!S_ISDIR(status.st_mode))
+            continue;
+        scope_fd below = -1;
+        if (depth < DISK_DEPTH)
+            below = openat(copy, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (below >= 0)
+            sum_directory(below, depth + 1, watchdog, entries_max);
+        else if (depth == DISK_DEPTH || errno == EACCES) /* what cannot be counted counts as too much */
+            watchdog->disk_entries = entries_max + 1;
     }
 }
 
@@ -138,7 +143,7 @@ void watchdog_measure_disk(struct watchdog *watchdog, const struct box *box, str
 {
     look_at_disk(watchdog, box);
     now->disk_bytes = hardening_removed(watchdog) ? 0 : watchdog->disk_bytes;
-    now->disk_is_full = watchdog->disk_entries > box->limits->value[LIMIT_inodes];
+    now->disk_is_full = !hardening_removed(watchdog) && watchdog->disk_entries > box->limits->value[LIMIT_inodes];
 }
 
 bool watchdog_owns(const struct watchdog *watchdog, pid_t pid)

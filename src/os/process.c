@@ -90,6 +90,20 @@ int process_send(int socket_fd, const void *data, uint32_t length, int fd)
     return (size_t)sent == length ? 0 : -EMSGSIZE;
 }
 
+/* The kernel has installed them all; a sender that we do not trust may have sent more than one. */
+static void take_first(const struct cmsghdr *header, int *ret_fd)
+{
+    size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; i++) {
+        int fd;
+        memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+        if (*ret_fd < 0)
+            *ret_fd = fd;
+        else
+            close(fd);
+    }
+}
+
 int process_receive(int socket_fd, void *into, uint32_t size, int *ret_fd)
 {
     union {
@@ -110,8 +124,7 @@ int process_receive(int socket_fd, void *into, uint32_t size, int *ret_fd)
     if (length < 0)
         return -errno;
     for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header))
-        if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
-            header->cmsg_len == CMSG_LEN(sizeof(int)))
-            memcpy(ret_fd, CMSG_DATA(header), sizeof(int));
+        if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+            take_first(header, ret_fd);
     return (int)length;
 }

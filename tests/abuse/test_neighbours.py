@@ -15,7 +15,7 @@ ATTACKS = {
     "memory": ("-e", "import os\nwhile True:\n  if os.fork() == 0:\n    x = bytearray(b'x') * (100 << 20)\n    os._exit(0)\n  os.wait()"),
     "disk": ("-e", "import os\nwhile True:\n  with open(os.environ['TMPDIR'] + '/x', 'wb') as f:\n    for i in range(60): f.write(bytes(1 << 20))"),
     "system calls": ("-e", "import os\nwhile True: os.getppid(); os.stat('/usr')"),
-    "output": ("--output-limit", "1G", "-e", "import os\nwhile True: os.write(1, b'x' * 65536)"),
+    "output": ("--output-limit", "8M", "-e", "import os\nwhile True: os.write(1, b'x' * 65536)"),
     "signals": ("-e", "import os, signal\nsignal.signal(signal.SIGUSR1, lambda *a: None)\nwhile True:\n  for p in (os.getpid(), os.getppid(), 1):\n"
                 "    try: os.kill(p, signal.SIGUSR1)\n    except OSError: pass"),
     "directories": ("-e", "import os\nos.chdir(os.environ['TMPDIR'])\nwhile True:\n  os.makedirs('/'.join(['d'] * 60))\n  for i in range(60): os.removedirs('/'.join(['d'] * 60)); break"),
@@ -87,8 +87,8 @@ def test_other_engines_box_cannot_be_told_apart(engine):
     neighbour = subprocess.Popen([box.CLOCHE, "run", "-q", "--isolation", other, "-e", "import time; time.sleep(1.5)", "--", "secret-argument"])
     try:
         time.sleep(0.4)
-        code = ("import os\nseen = []\nfor p in (os.listdir('/proc') if os.access('/proc', os.R_OK) else []):\n  if p.isdigit():\n"
-                "    try: seen.append(open(f'/proc/{p}/cmdline').read())\n    except OSError: pass\nprint('secret-argument' in ' '.join(seen))")
+        code = ("seen = []\nfor p in range(1, 33000):\n  try: seen.append(open(f'/proc/{p}/cmdline').read())\n  except OSError: pass\n"
+                "print('secret-argument' in ' '.join(seen))")
         assert box.python(code, engine=engine).stdout == "False\n"
     finally:
         neighbour.wait(5)

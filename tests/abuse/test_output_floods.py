@@ -46,10 +46,12 @@ def flood_command(stream, size, total, byte=ord("x"), engine="container", more=(
 class Watched:
     """Runs a command and keeps the peak of its resident memory, asked from outside."""
 
-    def __init__(self, command, **options):
+    def __init__(self, command, started=None, **options):
         self.peak = 0
         before = time.monotonic()
         self.process = subprocess.Popen(command, **options)
+        if started:
+            started(self.process)
         thread = threading.Thread(target=self.watch)
         thread.start()
         self.output, self.errors = self.process.communicate(timeout=60)
@@ -155,12 +157,28 @@ def test_flood_without_a_newline_reaches_a_terminal_in_bounded_memory():
 
 
 def test_flood_at_a_reader_that_does_not_read(engine):
-    """Nobody takes it: the program waits, the launcher does not grow, the wall limit ends it."""
+    """Nobody takes it: the program waits, the launcher does not grow, the wall limit ends the box, a signal the waiting."""
     read, write = os.pipe()
+    timer = None
     try:
-        done = Watched(flood_command(1, 65536, TEN_GIGABYTES, engine=engine, more=("--quiet", "--wall", "1500ms")), stdout=write)
-        assert done.returncode == 137 and done.peak < 24 << 20 and done.seconds < 8, (done.peak, done.seconds)
+        command = flood_command(1, 65536, TEN_GIGABYTES, engine=engine, more=("--quiet", "--wall", "1s"))
+        ended = []
+
+        def end(process_of):
+            ended.append(attack.gone("abuse-flood", 0.1))
+            process_of().terminate()
+            time.sleep(2)
+            process_of().kill()
+
+        watched = []
+        timer = threading.Timer(2.2, end, [lambda: watched[0]])
+        timer.start()
+        done = Watched(command, started=watched.append, stdout=write)
+        assert ended == [True], "the box outlived its limit"
+        assert done.returncode == 137 and done.peak < 24 << 20 and done.seconds < 4, (done.returncode, done.peak, done.seconds)
     finally:
+        if timer:
+            timer.cancel()
         os.close(read)
         os.close(write)
 

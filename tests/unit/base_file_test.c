@@ -108,10 +108,10 @@ static void make_deep(int dir_fd, const char *name, int depth, unsigned mode)
         must(mkdirat(fds[0], name, 0755) == 0);
         fds[1] = openat(fds[0], name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         must(fds[1] >= 0);
-        if (i > 0) { /* the level above is complete now */
+        if (i > 1) /* the level above is complete now; the top is left to the caller */
             must(fchmod(fds[0], mode) == 0);
+        if (i > 0)
             close(fds[0]);
-        }
         fds[0] = fds[1];
         name = "d";
     }
@@ -205,6 +205,23 @@ static void user_removes_deep_directories_that_were_made_read_only(void **state)
     in_child(deep_and_closed_body, *state);
 }
 
+static void closed_top_body(void *data)
+{
+    struct scratch *scratch = data;
+    become_some_user();
+    for (unsigned mode = 0; mode <= 0700; mode += 0100) {
+        must(mkdirat(scratch->fd, "tree", 0755) == 0 && mkdirat(scratch->fd, "tree/below", 0755) == 0);
+        must(fchmodat(scratch->fd, "tree", mode, 0) == 0);
+        must(file_remove_tree(scratch->fd, "tree") == 0);
+        must(!exists(scratch->fd, "tree"));
+    }
+}
+
+static void user_removes_a_tree_that_is_closed_itself(void **state)
+{
+    in_child(closed_top_body, *state);
+}
+
 /* Our own names for what is moved up are no secret: a guest may have taken them. */
 static void taken_names_body(void *data)
 {
@@ -269,6 +286,7 @@ int main(void)
         SCRATCH_TEST(tree_deeper_than_any_path_is_removed),
         SCRATCH_TEST(user_removes_directories_that_were_closed_to_him),
         SCRATCH_TEST(user_removes_deep_directories_that_were_made_read_only),
+        SCRATCH_TEST(user_removes_a_tree_that_is_closed_itself),
         SCRATCH_TEST(deep_tree_is_removed_although_our_names_are_taken),
         SCRATCH_TEST(removal_stops_at_another_mount),
     };

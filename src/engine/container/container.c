@@ -229,17 +229,26 @@ __attribute__((noreturn)) static void child_main(struct box *box, const struct r
     launch_child_fail(launch, &err);
 }
 
-static int explain_clone(int code, const struct box *box, struct error *err)
+/* A refusal by the kernel on the way into the box is most often somebody else's filter or missing capability: says
+ * what grants it. */
+static int explain_refusal(struct error *err)
 {
-    if (box->identity->has_uid || (code != -EPERM && code != -ENOSPC && code != -EUSERS && code != -ENOSYS))
-        return error_layer(err, "namespaces", code, "cannot make the namespaces of a box");
-    return error_layer(
-        err, "namespaces", code,
-        "an ordinary user may not make namespaces here. Possible reasons: an outer container's filter "
-        "(podman/docker: --security-opt seccomp=unconfined --security-opt unmask=ALL), AppArmor's "
-        "restriction of user namespaces (Ubuntu 24.04: load Cloche's profile with `make install`), "
-        "kernel.unprivileged_userns_clone=0, or user.max_user_namespaces=0. --isolation process needs "
-        "none of it");
+    bool refused = err->code == -EPERM || err->code == -EACCES || err->code == -ENOSYS || err->code == -ENOSPC ||
+                   err->code == -EUSERS;
+    if (!refused || strstr(err->text, "--isolation process"))
+        return err->code;
+    size_t length = strlen(err->text);
+    const char *hint =
+        geteuid() == 0
+            ? ". Inside a container, start that with --cap-add SYS_ADMIN --cap-add SYS_TIME --cap-add SETFCAP "
+              "--security-opt seccomp=unconfined --security-opt unmask=ALL (podman, docker); or use --isolation process"
+            : ". Possible reasons: an outer container's filter (podman, docker: --security-opt seccomp=unconfined "
+              "--security-opt unmask=ALL), AppArmor's restriction of user namespaces (Ubuntu 24.04: load Cloche's "
+              "profile with `make install`), kernel.unprivileged_userns_clone=0, or user.max_user_namespaces=0. "
+              "--isolation process needs none of it";
+    snprintf(err->text + length, sizeof err->text - length, "%s", hint);
+    err->kind = ERROR_LAYER;
+    return err->code;
 }
 
 static int start_child(struct box *box, struct room *room, struct launch *launch, struct error *err)
@@ -249,7 +258,7 @@ static int start_child(struct box *box, struct room *room, struct launch *launch
     int cgroup_fd = box->group.version == CGROUP_V2 ? box->group.dir_fd[CGROUP_MEMORY] : -1;
     pid_t pid = process_clone(namespace_flags(box), cgroup_fd, &box->pidfd);
     if (pid < 0)
-        return explain_clone(pid, box, err);
+        return error_layer(err, "namespaces", pid, "cannot make the namespaces of a box");
     if (pid == 0)
         child_main(box, room, launch, uid, gid);
     box->pid = pid;
@@ -302,7 +311,7 @@ static int container_start(struct box *box, struct result *result, struct error 
         status = launch_await_verified(box, 20000, inspect, &inspection, err);
     if (status == 0)
         inspect_list_layers(box, &group_limits, result);
-    return status;
+    return status < 0 && err ? explain_refusal(err) : status;
 }
 
 static void measure_group(const struct box *box, struct measurement *now)
