@@ -107,9 +107,11 @@ def test_granted_files_of_the_user_can(user, engine):
 
 
 def test_granted_files_cannot_be_changed(user, engine):
-    attack = f"echo x > {HOME}/private; chmod 0666 {HOME}/private; rm -f {HOME}/private; mv {HOME}/private {HOME}/p; touch -d @0 {HOME}/private"
+    attack = ('for f in "$1" "$CLOCHE_INPUT/private"; do echo x > "$f"; chmod 0666 "$f"; touch -d @0 "$f"; mv "$f" "$f.moved"; '
+              'rm -f "$f"; truncate -s 0 "$f"; done')
     before = (user.world.outside(HOME) / "private").stat()
-    user.shell_in_box(engine, attack, options=["--read", f"{HOME}/private"])
+    for granted in ("--read", "--input"):
+        user.shell_in_box(engine, attack, f"{HOME}/private", options=[granted, f"{HOME}/private"])
     after = (user.world.outside(HOME) / "private").stat()
     assert (before.st_mode, before.st_size, before.st_mtime_ns, before.st_ino) == \
         (after.st_mode, after.st_size, after.st_mtime_ns, after.st_ino)
@@ -218,7 +220,9 @@ def test_own_processes_can_be_signalled(user, engine):
 
 def test_supervisor_is_out_of_reach(user, engine):
     """The launcher has the same uid: a guest that ends it would be free of its limits."""
-    result = user.shell_in_box(engine, "kill -9 $PPID; p=$PPID; for i in 1 2 3 4 5 6 7 8 9 10; do kill -9 $((p - i)) 2>/dev/null; done; echo alive")
+    result = user.shell_in_box(
+        engine, "kill -9 $PPID; i=1; while [ $i -lt 12 ]; do p=$((PPID - i)); [ $p -gt 1 ] && kill -9 $p; i=$((i + 1)); "
+                "done 2>/dev/null; echo alive")
     assert result["stdout"] == "alive\n", result
     assert result["cause"] == "exit"
 
@@ -307,15 +311,12 @@ def test_planted_link_as_state_directory_is_not_followed(user, engine):
     assert done.returncode != 0 and made == [], (done, made)
 
 
-def test_user_namespaces_are_forbidden(user, nested_world):
-    """As some distributions have it: refused with the reasons and ways out."""
-    limit = nested_world.outside("/proc/sys/user/max_user_namespaces")
-    former = limit.read_text()
-    limit.write_text("0")
-    try:
-        done = user.cloche("container", "--", "/bin/true")
-    finally:
-        limit.write_text(former)
+def test_user_namespaces_are_forbidden(user):
+    """Refused with the reasons and ways out. (The kernel forbids them to whoever is in a chroot.)"""
+    command = " ".join([*AS_USER, "/tmp/cloche", "run", "--json", *ACCEPTED["container"], "--", "/bin/true"])
+    done = user.world.run("unshare", "--mount", "sh", "-c", "mkdir -p /tmp/jail && mount --rbind / /tmp/jail && "
+                          f"exec chroot /tmp/jail {command}")
+    user.world.shell("rmdir /tmp/jail")
     message = must_be_refused(done)
     assert "max_user_namespaces" in message and "--isolation process" in message
     assert user.world.leftovers() == {}
@@ -350,6 +351,10 @@ def escape():
     world.close()
 
 
+# It looks for a regular file, and an ordinary user's input is a link: test_granted_files_cannot_be_changed has it.
+UNDECIDED = {("process", "input_file_cannot_be_rewritten")}
+
+
 def test_probes_hold_for_an_ordinary_user(escape, engine):
     """All probes but those that only a uid of the box's own stops: the layers say that there is none."""
     module, world, neighbour = escape
@@ -361,7 +366,8 @@ def test_probes_hold_for_an_ordinary_user(escape, engine):
         result = box.run(*ACCEPTED[engine], *world.arguments(probe.name), engine=engine, prefix=AS_USER,
                          env={**world.launcher_env, "HOME": "/tmp"}, pass_fds=(world.canary_fd, world.tcp.fileno()))
         killed = probe.may_be_killed and result.json.get("cause") in ("denied_syscall", "memory", "pids")
-        if result.json.get("exit_code") != 0 and not killed:
+        undecided = result.json.get("exit_code") == 2 and (engine, probe.name) in UNDECIDED
+        if result.json.get("exit_code") != 0 and not killed and not undecided:
             broken.append(f"{probe.name} ({probe.description}): {str(result)[:300]}")
         if neighbour.poll() is not None:
             broken.append(f"{probe.name} killed a process of the user")
