@@ -112,7 +112,7 @@ static void put_on_layers(void)
         wait_for_detached_root();
     if (verify_layers(plan, &state, &fault) < 0)
         die(fault.layer, fault.code, fault.text);
-    struct init_message message = {.kind = INIT_VERIFIED, .landlock_abi = state.landlock_abi};
+    struct init_message message = {.kind = INIT_VERIFIED, .landlock_abi = state.landlock_abi, .landlock_scopes = state.landlock_scopes};
     if (process_send(INIT_CONTROL_FD, &message, sizeof message, -1) < 0)
         _exit(70);
 }

@@ -41,8 +41,8 @@ static int put_on_landlock(const struct layers_wanted *wanted, struct layers_sta
 {
     const struct init_plan *plan = wanted->plan;
     int abi = landlock_abi();
-    if (abi == 0)
-        return layers_fail(fault, "landlock", 0, "the kernel has no Landlock");
+    if (abi <= 0)
+        return layers_fail(fault, "landlock", abi, "the kernel has no Landlock");
     unsigned scopes = LANDLOCK_SCOPE_SIGNALS | LANDLOCK_SCOPE_ABSTRACT_SOCKETS;
     if (hardening_removed(landlock_scope))
         scopes = LANDLOCK_SCOPE_NONE;
@@ -94,6 +94,8 @@ static int put_on_seccomp(const struct init_plan *plan, struct layers_fault *fau
 int layers_put_on_inner_scope(struct layers_fault *fault)
 {
     int abi = landlock_abi();
+    if (abi < 0)
+        return layers_fail(fault, "landlock_scope", abi, "cannot ask for Landlock");
     if (abi < 6 || hardening_removed(landlock_scope))
         return 0;
     int ruleset = landlock_ruleset_new(abi, false, LANDLOCK_SCOPE_SIGNALS);

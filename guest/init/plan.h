@@ -61,6 +61,7 @@ struct init_message {
     int32_t code;
     int32_t wait_status;
     int32_t landlock_abi;
+    uint32_t landlock_scopes; /* 0: signals and abstract sockets are not scoped by Landlock */
     uint32_t is_layer;
     char subject[64];
     char text[512];

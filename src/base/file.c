@@ -186,6 +186,8 @@ int file_remove_tree(int dir_fd, const char *name)
     struct stat status;
     if (fstat(top, &status) < 0)
         return -errno;
+    if ((status.st_mode & 0700) != 0700)
+        fchmod(top, 0700);
     int removed = file_remove_below(top, top, status.st_dev, 0);
     if (removed < 0)
         return removed;

@@ -59,7 +59,8 @@ struct box {
     bool is_watched; /* no kernel limit stands behind memory and processes: what is measured decides */
     bool is_reaped;
     int64_t reaped_user_us, reaped_system_us; /* of init and all that it waited for */
-    int landlock_abi;
+    int landlock_abi;      /* of the kernel, asked once; what init reports must not be less */
+    bool landlock_scoped;  /* reported by init */
     enum policy_variant policy_variant;
     void *engine_data;
 };

@@ -315,7 +315,10 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
                 return prefer_own_report(box, err);
             break;
         case INIT_VERIFIED:
-            box->landlock_abi = message.landlock_abi;
+            if (message.landlock_abi < box->landlock_abi && !hardening_removed(landlock))
+                return error_layer(err, "landlock", 0, "the box reports Landlock %d on a kernel with %d",
+                                   message.landlock_abi, box->landlock_abi);
+            box->landlock_scoped = message.landlock_scopes != 0;
             if (box->started_us)
                 return 0;
             status = inspect ? inspect(data, err) : 0; /* no listener could be had: only now */

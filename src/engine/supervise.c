@@ -206,23 +206,6 @@ static void listener_read(struct supervisor *self)
     stop_box(self, CAUSE_denied_syscall);
 }
 
-static void process_reap(struct supervisor *self)
-{
-    int status;
-    pid_t pid;
-    struct rusage usage = {0};
-    do
-        pid = wait4(self->box->pid, &status, __WALL, &usage);
-    while (pid < 0 && errno == EINTR);
-    self->process_gone = true;
-    self->box->is_reaped = true;
-    /* Init's last words may have come after the look at its socket and before its end. */
-    struct pollfd last = {.fd = self->box->control_fd, .events = POLLIN};
-    while (self->box->control_fd >= 0 && poll(&last, 1, 0) > 0)
-        control_read(self);
-    self->box->reaped_user_us = (int64_t)usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec;
-    self->box->reaped_system_us = (int64_t)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec;
-}
 
 static int64_t larger(int64_t one, int64_t other)
 {
@@ -261,6 +244,29 @@ static void judge_usage(struct supervisor *self)
     if (self->box->engine->isolation == ISOLATION_PROCESS &&
         (now->disk_bytes > limit[LIMIT_disk] || now->disk_is_full))
         stop_box(self, CAUSE_disk); /* elsewhere the scratch space is full, and the program is told */
+}
+
+static void process_reap(struct supervisor *self)
+{
+    int status;
+    pid_t pid;
+    struct rusage usage = {0};
+    do
+        pid = wait4(self->box->pid, &status, __WALL, &usage);
+    while (pid < 0 && errno == EINTR);
+    self->process_gone = true;
+    self->box->is_reaped = true;
+    /* Init's last words may have come after the look at its socket and before its end. */
+    struct pollfd last = {.fd = self->box->control_fd, .events = POLLIN};
+    while (self->box->control_fd >= 0 && poll(&last, 1, 0) > 0)
+        control_read(self);
+    if (self->program_ended || self->has_cause)
+        return;
+    measure(self); /* killed from outside, or by the kernel for want of memory */
+    judge_usage(self);
+    stop_box(self, CAUSE_host_failure);
+    self->box->reaped_user_us = (int64_t)usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec;
+    self->box->reaped_system_us = (int64_t)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec;
 }
 
 static void look_at_limits(struct supervisor *self)
@@ -398,10 +404,10 @@ static bool is_finished(const struct supervisor *self)
 {
     bool guest_done = *self->streams[0].guest_fd < 0 && *self->streams[1].guest_fd < 0;
     bool reader_done = !has_pending(self);
-    if (self->process_gone && guest_done && reader_done)
+    if (self->process_gone && ((guest_done && reader_done) || self->cancelled))
         return true;
     bool late = self->stopping && clock_monotonic_us() - self->stopped_us > DRAIN_US;
-    return late && (reader_done || self->cancelled || !self->process_gone);
+    return late && (reader_done || !self->process_gone);
 }
 
 static void watch(struct supervisor *self)
@@ -455,7 +461,8 @@ static void decide_from_status(struct supervisor *self, struct result *result)
         result->cause = CAUSE_cpu_time;
     else if (result->signal == SIGXFSZ && self->disk_bytes >= limit[LIMIT_disk])
         result->cause = CAUSE_disk;
-    else if (failed && (self->now.pids_refused > 0 || self->peak_pids > limit[LIMIT_pids]))
+    else if (failed && (self->now.pids_refused > 0 || self->peak_pids > limit[LIMIT_pids] ||
+                        (self->box->is_watched && self->peak_pids == limit[LIMIT_pids])))
         result->cause = CAUSE_pids;
     else if (failed && self->disk_was_full)
         result->cause = CAUSE_disk;
@@ -486,8 +493,12 @@ static void decide_cause(struct supervisor *self)
     if (self->has_cause && self->cause != CAUSE_exit) {
         result->cause = self->cause;
         result->signal = SIGKILL;
-        if (self->cause == CAUSE_host_failure)
+        if (self->cause == CAUSE_host_failure) {
             result->signal = 0;
+            if (!result->detail[0])
+                snprintf(result->detail, sizeof result->detail,
+                         "the box ended without a report of how the program ended");
+        }
         if (self->program_ended && WIFEXITED(self->wait_status)) { /* it ended by itself in the last moment */
             result->signal = 0;
             result->exit_code = WEXITSTATUS(self->wait_status);

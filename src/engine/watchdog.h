@@ -11,6 +11,8 @@ struct watchdog {
     int64_t disk_bytes;
     int64_t disk_entries;
     int64_t peak_pids;
+    pid_t known[256]; /* children that the launcher had before the box */
+    size_t known_count;
     pid_t pids[32768 + 64]; /* the ceiling of the pids limit, and some */
 };
 

@@ -188,7 +188,8 @@ static int take_directory(struct collection *self, int dir_fd, const char *path,
             continue;
         if (self->visits_left-- <= 0) {
             self->stopped = true;
-            return result_add_omission(self->result, path, "too many entries; the rest was not looked at");
+            return result_add_omission_first(self->result, *path ? path : ".",
+                                             "too many entries; the rest was not looked at");
         }
         status = take_entry(self, dir_fd, path, entry->d_name, depth);
         errno = 0;

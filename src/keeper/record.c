@@ -65,19 +65,26 @@ static void name_of(int number, char *into, size_t size)
     snprintf(into, size, "box-%u-%d", (unsigned)geteuid(), number);
 }
 
-/* Root, with the capabilities that make it so: a hardened container's root has none, and is like any other
- * user. */
-static bool can_give_uids(void)
+/* Root, with the capabilities that make it so: a hardened container's root has none, and is like any other user. Not
+ * knowing is an error: it must not make a box of less. */
+static int can_give_uids(void)
 {
-    return geteuid() == 0 && capabilities_have(CAP_SETUID) && capabilities_have(CAP_SETGID) &&
-           capabilities_have(CAP_CHOWN) && capabilities_have(CAP_SETPCAP) && capabilities_have(CAP_KILL);
+    uint64_t held;
+    if (geteuid() != 0)
+        return 0;
+    int status = capabilities_effective(&held);
+    if (status < 0)
+        return status;
+    const uint64_t needed = UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID | UINT64_C(1) << CAP_CHOWN |
+                            UINT64_C(1) << CAP_SETPCAP | UINT64_C(1) << CAP_KILL;
+    return (held & needed) == needed;
 }
 
 static void sweep_box(int number, const struct cgroup_layout *cgroups, struct reap_report *report)
 {
     char name[64];
     name_of(number, name, sizeof name);
-    if (can_give_uids()) /* the process engine's boxes have no group to kill */
+    if (can_give_uids() > 0) /* the process engine's boxes have no group to kill */
         process_kill_uid((uid_t)(UID_BASE + number));
     struct cgroup group;
     cgroup_open_leftover(cgroups, name, &group);
@@ -143,6 +150,9 @@ int record_take(struct record *ret, struct error *err)
     scope_fd state_fd = open_state(err);
     if (state_fd < 0)
         return state_fd;
+    int own_uids = can_give_uids();
+    if (own_uids < 0)
+        return error_host(err, own_uids, "cannot see which capabilities we have");
     /* Starting at a place of our own keeps boxes that start together from trying the same numbers. */
     int first = (int)((unsigned)getpid() * 7919U % RECORDS_MAX);
     for (int i = 0; i < RECORDS_MAX; i++) {
@@ -163,7 +173,7 @@ int record_take(struct record *ret, struct error *err)
         ret->lock_fd = lock_fd;
         ret->state_fd = take_fd(&state_fd);
         name_of(number, ret->identity.name, sizeof ret->identity.name);
-        ret->identity.has_uid = can_give_uids();
+        ret->identity.has_uid = own_uids > 0;
         ret->identity.uid = (uid_t)(UID_BASE + number);
         return 0;
     }

@@ -68,8 +68,9 @@ bool capabilities_bounding_is_empty(void)
     return true;
 }
 
-bool capabilities_have(int capability)
+int capabilities_effective(uint64_t *ret_mask)
 {
-    uint64_t effective, permitted;
-    return capabilities_read(&effective, &permitted) && (effective >> capability & 1);
+    uint64_t permitted;
+    errno = 0;
+    return capabilities_read(ret_mask, &permitted) ? 0 : -errno;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Empties the bounding set; needs CAP_SETPCAP in the current user namespace. 0 or a negative errno. */
 int capabilities_drop_bounding(void);
@@ -15,5 +16,5 @@ int capabilities_raise(void);
 bool capabilities_are_none(void);
 bool capabilities_bounding_is_empty(void);
 
-/* Is this capability effective now? */
-bool capabilities_have(int capability);
+/* The effective ones as a bit mask. 0 or a negative errno. */
+int capabilities_effective(uint64_t *ret_mask);

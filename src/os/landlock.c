@@ -45,7 +45,9 @@ struct path_beneath_attributes {
 int landlock_abi(void)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, CREATE_RULESET_VERSION);
-    return abi < 0 ? 0 : (int)abi;
+    if (abi < 0)
+        return errno == ENOSYS || errno == EOPNOTSUPP || errno == EPERM ? 0 : -errno; /* EPERM: an outer filter */
+    return (int)abi;
 }
 
 static uint64_t landlock_known_rights(int abi)

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The running kernel's ABI, or 0 where there is no Landlock. */
+/* The running kernel's ABI, 0 where there is no Landlock, or a negative errno when that cannot be told. */
 int landlock_abi(void);
 
 enum landlock_grant {

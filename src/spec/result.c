@@ -64,7 +64,7 @@ int result_add_file(struct result *result, const char *path, int64_t size, const
 int result_add_omission(struct result *result, const char *path, const char *reason)
 {
     enum { LISTED = 100 };
-    if (result->omission_count == LISTED) {
+    if (result->omission_count >= LISTED) {
         result->omissions_uncounted++;
         return 0;
     }
@@ -76,6 +76,23 @@ int result_add_omission(struct result *result, const char *path, const char *rea
     omissions[result->omission_count] = (struct result_omission){.path = strdup(path), .reason = reason};
     if (!omissions[result->omission_count].path)
         return -ENOMEM;
+    result->omission_count++;
+    return 0;
+}
+
+int result_add_omission_first(struct result *result, const char *path, const char *reason)
+{
+    struct result_omission *omissions =
+        realloc(result->omissions, (result->omission_count + 1) * sizeof *omissions);
+    char *copy = strdup(path);
+    if (omissions)
+        result->omissions = omissions;
+    if (!omissions || !copy) {
+        free(copy);
+        return -ENOMEM;
+    }
+    memmove(omissions + 1, omissions, result->omission_count * sizeof *omissions);
+    omissions[0] = (struct result_omission){.path = copy, .reason = reason};
     result->omission_count++;
     return 0;
 }

@@ -91,6 +91,8 @@ void result_free(struct result *result);
 
 int result_add_file(struct result *result, const char *path, int64_t size, const char *sha256);
 int result_add_omission(struct result *result, const char *path, const char *reason);
+/* Listed before all others, however many there are. */
+int result_add_omission_first(struct result *result, const char *path, const char *reason);
 int result_add_layer(struct result *result, const char *name, bool active, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

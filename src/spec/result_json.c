@@ -82,10 +82,12 @@ static json_t *usage_to_json(const struct result_usage *usage)
 static json_t *layers_to_json(const struct result *result)
 {
     json_t *layers = json_array();
-    for (size_t i = 0; i < result->layer_count; i++)
-        json_array_append_new(layers,
-                              json_pack("{s:s,s:b,s:s}", "name", result->layers[i].name, "active",
-                                        result->layers[i].active, "detail", result->layers[i].detail));
+    for (size_t i = 0; i < result->layer_count; i++) {
+        const struct result_layer *layer = &result->layers[i];
+        json_t *object = json_pack("{s:s,s:b}", "name", layer->name, "active", layer->active);
+        json_object_set_new(object, "detail", text_or_replacement(layer->detail, strlen(layer->detail)));
+        json_array_append_new(layers, object);
+    }
     return layers;
 }
 

@@ -53,6 +53,9 @@ static void print_identity(void)
         bounding += prctl(PR_CAPBSET_READ, i, 0, 0, 0) == 1;
     printf("bounding %d\nno_new_privs %d\nseccomp %d\ndumpable %d\n", bounding, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0),
            prctl(PR_GET_SECCOMP, 0, 0, 0, 0), prctl(PR_GET_DUMPABLE, 0, 0, 0, 0));
+    mode_t mask = umask(0);
+    printf("umask %03o\n", (unsigned)mask);
+    umask(mask);
     printf("session %s\n", getsid(0) == getpid() ? "own" : "shared");
     printf("terminal %s\n", answer(open("/dev/tty", O_RDWR | O_CLOEXEC)));
     struct utsname name;

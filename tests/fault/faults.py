@@ -45,7 +45,8 @@ class Call:
         return call_names().get(self.number, str(self.number))
 
     def __str__(self):
-        return f"call {self.index} of process {self.process}, {self.name}({self.path or ', '.join(map(str, self.arguments))})"
+        shown = self.path or ", ".join(str(value) if -2**16 < value < 2**16 else "…" for value in self.arguments)
+        return f"call {self.index} of process {self.process}, {self.name}({shown})"
 
 
 @dataclasses.dataclass
@@ -86,7 +87,8 @@ class Report:
 class Shape:
     """A command line of cloche run, and what is right."""
 
-    def __init__(self, *arguments, engine, json_result=True, prepare=None, expect=None):
+    def __init__(self, *arguments, engine, json_result=True, prepare=None, expect=None, prefix=()):
+        self.prefix = list(prefix)
         self.arguments = ["run", "--isolation", engine, "--wall", "10s", *(["--json"] if json_result else []), *arguments]
         self.json_result = json_result
         self.prepare = prepare or (lambda world: None)
@@ -95,14 +97,18 @@ class Shape:
 
     def learn(self, world):
         """An untouched run is the measure."""
-        self.prepare(world)
-        done = world.cloche(*self.arguments)
-        assert self.essence(done, world) is not None, done
-        self.right = self.essence(done, world)
+        self.right = self.essence(self.untouched(world), world)
+        assert self.right is not None and self.right[0] == 0, self.untouched(world)
         for _ in range(3):
-            self.prepare(world)
-            again = self.essence(world.cloche(*self.arguments), world)
+            again = self.essence(self.untouched(world), world)
             assert again == self.right, f"untouched runs differ: {difference(self.right, again)}"
+
+    def untouched(self, world):
+        self.prepare(world)
+        return world.run(*self.prefix, "/tmp/cloche", *self.arguments)
+
+    def reap(self, world):
+        return world.run(*self.prefix, "/tmp/cloche", "reap")
 
     def essence(self, done, world):
         """All that must be the same in every run that claims success; None when it does not claim it."""
@@ -166,8 +172,9 @@ class Breaker:
 
     def run(self, *options):
         self.shape.prepare(self.world)
-        done = self.world.run("/tmp/inject", "--report", "/tmp/report", *options, "--", "/tmp/cloche",
-                              *self.shape.arguments, timeout=HANG_SECONDS)
+        execs = ["--execs", "2"] if self.shape.prefix else []
+        done = self.world.run("/tmp/inject", "--report", "/tmp/report", *execs, *options, "--", *self.shape.prefix,
+                              "/tmp/cloche", *self.shape.arguments, timeout=HANG_SECONDS)
         return done, Report.read(self.world.outside("/tmp/report"))
 
     def survey(self):
@@ -183,14 +190,14 @@ class Breaker:
             done, report = self.run("--process", str(process), "--call", str(index), "--error", str(code))
         except subprocess.TimeoutExpired:
             self.world.leftovers()
-            self.world.reap()
+            self.shape.reap(self.world)
             return Outcome(index, f"call {index} of process {process} failing with {name}: hangs")
         if report.hit is None or report.spared:
             return Outcome(report.hit)
         complaints = self.judge(done, report.hit, report, code)
         before = self.world.leftovers()
         if before:
-            self.world.reap()
+            self.shape.reap(self.world)
             after = self.world.leftovers()
             if after:
                 complaints.append(f"leaves {after} even after a reap")
@@ -228,7 +235,8 @@ class Breaker:
             return (essence[0], essence[1], b"".join(said), essence[3]) == right
         named = {omission["path"] for omission in essence[1]["not_collected"] if omission["reason"]}
         lost = [entry["path"] for entry in right[1]["files"] if entry not in essence[1]["files"]]
-        if not named or ("" not in named and any(path not in named for path in lost)):
+        told = lambda path: path in named or any(name in ("", ".") or path.startswith(name + "/") for name in named)
+        if not named or not all(told(path) for path in lost):
             return False
         same = [{key: value for key, value in part.items() if key not in ("files", "not_collected")}
                 for part in (essence[1], right[1])]

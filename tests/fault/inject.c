@@ -1,9 +1,10 @@
 /* Breaks one system call of a program, or kills the program at it.
  *
- *     inject --report FILE [--process K] [--call N] [--error ERRNO | --kill] -- COMMAND…
+ *     inject --report FILE [--process K] [--call N] [--error ERRNO | --kill] [--execs E] -- COMMAND…
  *
  * Theory of operation. The command is traced with all its descendants. Process 0 is the command itself, the others
- * are numbered as they are born; each counts its own calls from 1 (the command's own count starts after its exec).
+ * are numbered as they are born; each counts its own calls from 1. The command's own count starts after its exec, or
+ * after its exec number E, where it is a program that changes something and executes another (setpriv).
  * At call N of process K the call is not made and returns -ERRNO, or the process is killed with SIGKILL before it.
  * (A close is made all the same: on Linux the descriptor is gone even where close reports an error.)
  * Everybody is let go then, and the rest of the run is not traced. Without --call nothing is broken and all calls
@@ -45,7 +46,7 @@ struct tracee {
 static struct tracee tracees[TRACEES_MAX];
 static int tracee_count, born_count;
 static FILE *report;
-static long wanted_process = 0, wanted_call = 0, wanted_error = 0;
+static long wanted_process = 0, wanted_call = 0, wanted_error = 0, wanted_execs = 1;
 static bool wants_kill, is_done;
 
 static struct tracee *find(pid_t pid)
@@ -138,6 +139,8 @@ static void call_entered(struct tracee *tracee)
     struct user_regs_struct registers;
     if (ptrace(PTRACE_GETREGS, tracee->pid, 0, &registers) < 0)
         return;
+    if (wanted_execs > 0)
+        return;
     tracee->calls++;
     if (wanted_call == 0)
         report_call("call", tracee, &registers);
@@ -175,7 +178,7 @@ static void event_seen(struct tracee *tracee, int event)
     if (event == PTRACE_EVENT_EXEC) {
         fprintf(report, "exec %d\n", tracee->number);
         if (tracee->number == 0)
-            tracee->calls = 0; /* what the tool itself did between fork and exec does not count */
+            wanted_execs--; /* what comes before the last does not count */
     } else {
         unsigned long child = 0;
         ptrace(PTRACE_GETEVENTMSG, tracee->pid, 0, &child);
@@ -285,6 +288,8 @@ int main(int argc, char **argv)
             wanted_call = atol(value);
         else if (strcmp(argv[at], "--error") == 0)
             wanted_error = atol(value);
+        else if (strcmp(argv[at], "--execs") == 0)
+            wanted_execs = atol(value);
         else
             return 124;
         at++;

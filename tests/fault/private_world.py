@@ -210,7 +210,9 @@ class World:
             "records": listing("/run/cloche"),
             "directories": listing("/var/lib/cloche/box"),
             "network": listing("/run/netns"),
-            "temporary": [name for name in listing("/tmp") if name.startswith("cloche-")],
+            # An ordinary user's state and boxes: the directories stay, what is in them must not.
+            "temporary": [entry for name in listing("/tmp") if name.startswith("cloche-")
+                          for entry in (name, *(f"{name}/{below}" for below in listing(f"/tmp/{name}")))],
             "shared memory": listing("/dev/shm"),
         }
 

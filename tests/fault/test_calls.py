@@ -11,7 +11,8 @@ import pytest
 
 from faults import FACTS, Breaker, Shape, in_parallel, report_complaints, thin_out
 
-ERRORS = ("EIO", "ENOMEM", "EMFILE", "ENOSPC", "EPERM")
+ERRORS = {"EIO": ["EIO"], "EPERM": ["EPERM"], "scarcity": ["ENOMEM", "EMFILE", "ENOSPC"],
+          "any": ["EIO", "ENOMEM", "EMFILE", "ENOSPC", "EPERM"]}
 
 
 def facts_shape(engine):
@@ -39,6 +40,15 @@ def streams_shape(engine):
     return Shape("--", "/bin/sh", "-c", "echo out; echo error >&2", engine=engine, json_result=False)
 
 
+ORDINARY = ["/usr/bin/setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "--inh-caps=-all"]
+
+
+def user_shape(engine):
+    """Started by an ordinary user: other identities, mediated calls, no groups."""
+    accepted = ["--accept", "memory", "--accept", "cpus"] if engine == "container" else []
+    return Shape(*accepted, *FACTS, engine=engine, prefix=ORDINARY)
+
+
 def first_of_main(report):
     """The number of the first call of main: what the C library does before it cannot be answered for."""
     return next(call.index for call in report.calls if call.process == 0 and call.path == "/dev/null")
@@ -53,6 +63,9 @@ class Sweeps:
 
     def make_uncached(self, shape_of, engine, who, error):
         shape = shape_of(engine)
+        for world in self.worlds:
+            shape.untouched(world)
+            world.baseline = world.census()  # with the directories that a user's first run makes
         shape.learn(self.worlds[0])
         report = Breaker(self.worlds[0], shape).survey()
         process = {"launcher": lambda: 0, "init": report.init, "program": report.program}[who]()
@@ -64,7 +77,7 @@ class Sweeps:
             indices += range(indices[-1] + 1, indices[-1] + 5)
         else:
             indices = [call.index for call in thin_out(calls)]
-        codes = [getattr(errno, name) for name in (ERRORS if error == "any" else [error])]
+        codes = [getattr(errno, name) for name in ERRORS[error]]  # one after the other from call to call
 
         def one(world, index):
             return Breaker(world, shape).fail_call(process, index, codes[index % len(codes)])
@@ -81,9 +94,11 @@ def sweeps(worlds):
 
 
 CASES = {
-    **{f"launcher-{error}": (facts_shape, "launcher", error) for error in ERRORS},
+    **{f"launcher-{error}": (facts_shape, "launcher", error) for error in ("EIO", "EPERM", "scarcity")},
     "launcher-files-EIO": (files_shape, "launcher", "EIO"),
     "launcher-streams-EIO": (streams_shape, "launcher", "EIO"),
+    "user-EIO": (user_shape, "launcher", "EIO"),
+    "user-init-any": (user_shape, "init", "any"),
     "init-any": (facts_shape, "init", "any"),
     "program-EPERM": (facts_shape, "program", "EPERM"),
 }

@@ -83,8 +83,8 @@ def test_next_run_sweeps_what_the_killed_one_left_at_its_number(world, engine):
 
 @pytest.fixture
 def load():
-    """A machine that has something else to do: two busy processes a core."""
-    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2 * (os.cpu_count() or 1))]
+    """A machine that has something else to do: a busy process on each core."""
+    busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(os.cpu_count() or 1)]
     yield
     for process in busy:
         process.kill()

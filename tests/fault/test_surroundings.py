@@ -109,6 +109,13 @@ def test_umask_that_forbids_all(world, shape):
     must_work(world, shape, world.shell(f"umask 0777; exec {run_line(shape)}"), "umask 0777")
 
 
+@pytest.mark.parametrize("mask", ["0000", "0022", "0077", "0777"])
+def test_umask_of_the_guest(world, engine, mask):
+    """It is no secret of the caller's, nor its burden: always the usual one."""
+    done = world.shell(f"umask {mask}; exec /tmp/cloche run --isolation {engine} -- /bin/sh -c umask")
+    assert done.stdout == b"0022\n", done
+
+
 def test_umask_that_forbids_all_with_files(world, engine):
     world.write("/tmp/in.txt", "in\n")
     world.shell("rm -rf /tmp/umask-out")

@@ -209,15 +209,15 @@ def test_no_progress_line_for_a_short_run():
 
 
 def test_no_progress_line_when_piped(engine):
-    done = box.raw("run", "--isolation", engine, "-e", "import time; time.sleep(1.6)")
+    done = box.raw("run", "--isolation", engine, "-e", "import time; time.sleep(1.3)")
     assert (done.stdout, done.stderr) == (b"", b"")
-    code, seen, piped = on_terminal("run", "--isolation", engine, "-e", "import time; time.sleep(1.6)", stderr=False)
+    code, seen, piped = on_terminal("run", "--isolation", engine, "-e", "import time; time.sleep(1.3)", stderr=False)
     assert (code, seen, piped) == (0, b"", b"")
 
 
 def test_no_progress_line_with_quiet_or_json():
-    assert on_terminal("run", "--quiet", "-e", "import time; time.sleep(1.6)")[1] == b""
-    code, seen, piped = on_terminal("run", "--json", "-e", "import time; time.sleep(1.6)", stdout=False)
+    assert on_terminal("run", "--quiet", "-e", "import time; time.sleep(1.3)")[1] == b""
+    code, seen, piped = on_terminal("run", "--json", "-e", "import time; time.sleep(1.3)", stdout=False)
     assert seen == b"" and piped.startswith(b"{")
 
 

@@ -52,7 +52,7 @@ def test_process_engine_says_what_it_cannot_promise(findings):
     ("rlimits", "rlimits"), ("pid_namespace", "namespace"), ("network_namespace", "namespace"), ("ipc_namespace", "namespace"),
     ("uts_namespace", "namespace"), ("user_namespace", "namespace"), ("cgroup_memory", "cgroup"), ("cgroup_pids", "cgroup"),
     ("cgroup_cpu", "cgroup"), ("proc_mask", "proc"), ("root_read_only", "root"), ("scratch_size", "scratch"), ("mount_nosuid", "nosuid"),
-    ("bounding_set", "bounding"), ("box_uid", "box_uid"), ("landlock_scope", "scope")])
+    ("bounding_set", "bounding"), ("box_uid", "user namespace"), ("landlock_scope", "scope")])
 def test_missing_layer_is_named_and_exits_1(step, layer):
     done = box.raw("doctor", "--json", weaken=step, verify=True)
     found = json.loads(done.stdout)

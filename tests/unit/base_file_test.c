@@ -1,4 +1,5 @@
 /* Small files, and trees that go away whoever made them. */
+#define SCRATCH_ROOT "/dev/shm"
 #include "harness.h"
 
 #include <poll.h>

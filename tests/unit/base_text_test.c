@@ -168,6 +168,26 @@ static void well_formed_utf8_is_told_from_the_rest(void **state)
     assert_true(text_is_utf8("a\0b", 3));
 }
 
+static void what_is_not_utf8_is_replaced_byte_by_byte(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes, *text;
+    } rows[] = {{"", ""},
+                {"plain \xc3\xa9", "plain \xc3\xa9"},
+                {"\xff", "\xef\xbf\xbd"},
+                {"a\xc3", "a\xef\xbf\xbd"},
+                {"\xe2\x82z", "\xef\xbf\xbd\xef\xbf\xbdz"},
+                {"\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},
+                {"\xef\xbf\xbd", "\xef\xbf\xbd"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        scope_buffer into = {0};
+        assert_int_equal(text_append_utf8(&into, rows[i].bytes, strlen(rows[i].bytes)), 0);
+        assert_string_equal(into.data, rows[i].text);
+        assert_true(text_is_utf8(into.data, into.length));
+    }
+}
+
 static void every_character_is_well_formed_and_nothing_else_of_three_bytes(void **state)
 {
     (void)state;
@@ -212,6 +232,7 @@ int main(void)
         cmocka_unit_test(plain_names_cannot_be_paths_or_options),
         cmocka_unit_test(environment_names_are_those_of_the_shell),
         cmocka_unit_test(well_formed_utf8_is_told_from_the_rest),
+        cmocka_unit_test(what_is_not_utf8_is_replaced_byte_by_byte),
         cmocka_unit_test(every_character_is_well_formed_and_nothing_else_of_three_bytes),
         cmocka_unit_test(distance_counts_changed_letters),
     };

@@ -6,6 +6,12 @@
 #include <linux/capability.h>
 #include <sys/prctl.h>
 
+static bool capabilities_have(int capability)
+{
+    uint64_t held;
+    return capabilities_effective(&held) == 0 && (held >> capability & 1);
+}
+
 static void given_up_body(void *data)
 {
     (void)data;

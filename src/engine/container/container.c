@@ -134,10 +134,9 @@ static int write_plan(struct box *box, struct launch *launch, struct error *err)
 {
     scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_LISTENER | PLAN_OWN_UID | PLAN_DETACHING |
                                        PLAN_MOUNTED_ROOT};
-    bool landlock = landlock_abi() > 0;
-    if (landlock)
+    if (box->landlock_abi > 0)
         lists.flags |= PLAN_LANDLOCK;
-    if (landlock_abi() >= 6)
+    if (box->landlock_abi >= 6)
         lists.flags |= PLAN_SIGNAL_SCOPE;
     if (box->image->is_host &&
         box->spec->grant_count == 0) /* a grant may lie below what the view leaves out */
@@ -296,6 +295,9 @@ static int container_start(struct box *box, struct result *result, struct error 
             return error_host(err, -ENOMEM, "cannot start a watchdog");
     }
     box->policy_variant = POLICY_CONTAINER;
+    box->landlock_abi = landlock_abi();
+    if (box->landlock_abi < 0)
+        return error_layer(err, "landlock", box->landlock_abi, "cannot ask the kernel for Landlock");
     scope_launch launch = LAUNCH_UNSET;
     struct room room __attribute__((cleanup(room_close))) = {.box = box, .launch = &launch};
     status = open_room(box, &room, err);

@@ -244,22 +244,25 @@ static void list_layers(const struct box *box, struct result *result)
                      box->policy_variant == POLICY_PROCESS ? "process" : "process, shared uid",
                      box->listener_fd >= 0 ? "" : ", no listener");
     result_add_layer(result, layer_names[LAYER_landlock], true, "abi %d", box->landlock_abi);
-    result_add_layer(result, layer_names[LAYER_landlock_scope], box->landlock_abi >= 6, "%s",
-                     box->landlock_abi >= 6 ? "on"
+    result_add_layer(result, layer_names[LAYER_landlock_scope], box->landlock_scoped, "%s",
+                     box->landlock_scoped ? "on"
                      : own_uid              ? "not in this kernel; the own uid does it"
                                             : "not in this kernel; the supervisor does it");
     result_add_layer(result, layer_names[LAYER_rlimits], true, "on");
     result_add_layer(result, layer_names[LAYER_watchdog], true, "every 10 ms: memory pids cpu disk");
 }
 
-static int check_possible(const struct box *box, struct error *err)
+static int check_possible(struct box *box, struct error *err)
 {
     if (!box->image->is_host)
         return error_spec(err, "image",
                           "image: '%s' needs a root of its own; the process engine has none and shows "
                           "the host's programs: use --image host, or --isolation container",
                           box->image->name);
-    if (landlock_abi() == 0)
+    box->landlock_abi = landlock_abi();
+    if (box->landlock_abi < 0)
+        return error_layer(err, "landlock", box->landlock_abi, "cannot ask the kernel for Landlock");
+    if (box->landlock_abi == 0)
         return error_layer(
             err, "landlock", 0,
             "the kernel has no Landlock (or an outer container's filter hides "
@@ -283,7 +286,7 @@ static int process_start(struct box *box, struct result *result, struct error *e
     box->policy_variant = own_uid || hardening_removed(box_uid) ? POLICY_PROCESS : POLICY_PROCESS_SHARED_UID;
     scope_launch launch = LAUNCH_UNSET;
     scope_plan_lists lists = {.flags = PLAN_LISTENER | PLAN_LANDLOCK | (own_uid ? PLAN_OWN_UID : 0) |
-                                       (landlock_abi() >= 6 ? PLAN_SIGNAL_SCOPE : 0)};
+                                       (box->landlock_abi >= 6 ? PLAN_SIGNAL_SCOPE : 0)};
     status = furnish(box, &lists, err);
     if (status == 0)
         status = launch_prepare(box, &launch, err);
@@ -293,6 +296,8 @@ static int process_start(struct box *box, struct result *result, struct error *e
         return status;
     /* If init should die, its orphans come to us and not to the host's pid 1. */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    watchdog->known_count =
+        own_uid ? 0 : process_tree_list(getpid(), watchdog->known, sizeof watchdog->known / sizeof *watchdog->known);
     pid_t pid = process_clone(0, -1, &box->pidfd);
     if (pid < 0)
         return error_host(err, pid, "cannot start a process");
@@ -360,10 +365,42 @@ static void bury_orphans(uid_t uid)
     }
 }
 
+static bool wears_our_layers(pid_t pid)
+{
+    char path[32], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    return file_read_attribute(AT_FDCWD, path, text, sizeof text) > 0 && strstr(text, "\nNoNewPrivs:\t1") &&
+           strstr(text, "\nSeccomp:\t2");
+}
+
+/* The same where the box shares our uid: children that we did not have before it, and that wear its layers. */
+static void bury_strangers(const struct watchdog *watchdog)
+{
+    pid_t pids[1024];
+    for (int attempt = 0; attempt < 500; attempt++) {
+        size_t count = process_tree_list(getpid(), pids, sizeof pids / sizeof *pids), left = 0;
+        for (size_t i = 0; i < count; i++) {
+            bool known = false;
+            for (size_t j = 0; j < watchdog->known_count; j++)
+                known |= watchdog->known[j] == pids[i];
+            if (known || !wears_our_layers(pids[i]))
+                continue;
+            kill(pids[i], SIGKILL);
+            left++;
+            waitpid(pids[i], NULL, WNOHANG | __WALL);
+        }
+        if (!left)
+            return;
+        usleep(1000);
+    }
+}
+
 static int process_destroy(struct box *box)
 {
     if (box->identity->has_uid && !hardening_removed(box_uid) && box->pid > 0)
         bury_orphans(box->identity->uid);
+    else if (box->pid > 0 && box->engine_data)
+        bury_strangers(box->engine_data);
     free(box->engine_data);
     box->engine_data = NULL;
     return 0;

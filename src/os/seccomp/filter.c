@@ -87,6 +87,8 @@ enum policy_verdict seccomp_call_verdict(enum policy_variant variant, int number
                 return VERDICT_KILL;
             if (step->k == (SECCOMP_RET_USER_NOTIF | 1))
                 return VERDICT_ASK;
+            if (step->k == (SECCOMP_RET_ERRNO | ENOTSUP))
+                return VERDICT_ENOTSUP;
             return step->k == (SECCOMP_RET_ERRNO | EPERM) ? VERDICT_EPERM : VERDICT_ENOSYS;
         }
     }

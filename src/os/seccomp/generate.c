@@ -36,6 +36,8 @@ static uint32_t verdict_value(enum policy_verdict verdict)
         return SECCOMP_RET_ERRNO | EPERM;
     case VERDICT_ENOSYS:
         return SECCOMP_RET_ERRNO | ENOSYS;
+    case VERDICT_ENOTSUP:
+        return SECCOMP_RET_ERRNO | ENOTSUP;
     case VERDICT_KILL:
         return SECCOMP_RET_USER_NOTIF;
     case VERDICT_ASK:
@@ -210,7 +212,7 @@ static void print_header(void)
 
 static void print_table(void)
 {
-    static const char *const verdicts[] = {"allow", "EPERM", "ENOSYS", "kill", "ask"};
+    static const char *const verdicts[] = {"allow", "EPERM", "ENOSYS", "EOPNOTSUPP", "kill", "ask"};
     printf("number\tname\tchecks");
     for (int variant = 0; variant < POLICY_VARIANTS; variant++)
         printf("\t%s", variant_names[variant]);

@@ -37,6 +37,8 @@
         VERDICT_ALLOW, VERDICT_ASK, VERDICT_ASK                                                              \
     }
 
+#define NO_ATTRIBUTES {VERDICT_ALLOW, VERDICT_ENOTSUP, VERDICT_ENOTSUP}
+
 /* Harmless for a uid of its own; with the caller's uid it would change the caller's files or processes. */
 #define NOT_WITH_CALLERS_UID                                                                                 \
     {                                                                                                        \
@@ -149,15 +151,15 @@ const struct policy_row policy_rows[] = {
     {"fchmodat2", 452, {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOSYS}, 1, {ANY_OF(2, SET_ID)}},
     /* A descriptor that was opened for reading is enough for these. */
     {"fchmod", -1, ASK_WITH_CALLERS_UID, 1, {ANY_OF(1, SET_ID)}},
-    ROW_AS(fchown, NOT_WITH_CALLERS_UID), ROW_AS(fsetxattr, OWN_NAMESPACES_ONLY),
-    ROW_AS(fremovexattr, OWN_NAMESPACES_ONLY),
+    ROW_AS(fchown, NOT_WITH_CALLERS_UID), ROW_AS(fsetxattr, NO_ATTRIBUTES),
+    ROW_AS(fremovexattr, NO_ATTRIBUTES),
     ROW_AS(truncate, OWN_NAMESPACES_ONLY), ROW_AS(chown, NOT_WITH_CALLERS_UID),
     ROW_AS(lchown, NOT_WITH_CALLERS_UID), ROW_AS(fchownat, NOT_WITH_CALLERS_UID),
     ROW_AS(utime, OWN_NAMESPACES_ONLY), ROW_AS(utimes, OWN_NAMESPACES_ONLY),
     ROW_AS(futimesat, OWN_NAMESPACES_ONLY),
     ROW_AS(utimensat, ASK_WITHOUT_NAMESPACES),
-    ROW_AS(setxattr, OWN_NAMESPACES_ONLY), ROW_AS(lsetxattr, OWN_NAMESPACES_ONLY),
-    ROW_AS(removexattr, OWN_NAMESPACES_ONLY), ROW_AS(lremovexattr, OWN_NAMESPACES_ONLY),
+    ROW_AS(setxattr, NO_ATTRIBUTES), ROW_AS(lsetxattr, NO_ATTRIBUTES),
+    ROW_AS(removexattr, NO_ATTRIBUTES), ROW_AS(lremovexattr, NO_ATTRIBUTES),
     ROW_AS(inotify_init, OWN_NAMESPACES_ONLY), ROW_AS(inotify_init1, OWN_NAMESPACES_ONLY),
     ROW_AS(inotify_add_watch, OWN_NAMESPACES_ONLY), ROW_AS(inotify_rm_watch, OWN_NAMESPACES_ONLY),
 

@@ -22,6 +22,7 @@ enum policy_verdict {
     VERDICT_ALLOW,
     VERDICT_EPERM,
     VERDICT_ENOSYS,
+    VERDICT_ENOTSUP, /* for extended attributes: what tools take as "not on this file system" */
     VERDICT_KILL,
     VERDICT_ASK, /* the supervisor decides (see engine/process/mediate.c) */
 };

@@ -1,0 +1,109 @@
+"""After every end, and after kill -9 of the launcher, nothing is left."""
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import box
+from checks import role, test
+
+
+def listing(path):
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+def census():
+    """Groups, processes, records and directories of boxes, of whoever runs this."""
+    uid = os.geteuid()
+    state, boxes = "/run/cloche", "/var/lib/cloche/box"
+    if uid:
+        state, boxes = os.environ["XDG_RUNTIME_DIR"] + "/cloche", f"/tmp/cloche-{uid}-box"
+    processes = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            command = pathlib.Path("/proc", pid, "cmdline").read_bytes()
+        except OSError:
+            continue
+        if command.startswith((b"init\0", b"sleep\x00777")):
+            processes.append((pid, command))
+    return {"groups": box.census()["groups"], "processes": processes, "records": [name for name in listing(state) if name.startswith("box-")],
+            "directories": listing(boxes), "mounts": pathlib.Path("/proc/self/mountinfo").read_text().count("\n")}
+
+
+def wait_for(condition, what, seconds=10):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def start(engine):
+    """A box with a daemon that left the session; returns the launcher once both run."""
+    command = "setsid sleep 777 & (setsid sleep 777 & exit); echo up; wait"
+    launcher = subprocess.Popen([box.CLOCHE, "run", "--isolation", engine, "--wall", "60s", "--", "bash", "-c", command],
+                                stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
+    assert launcher.stdout.readline() == b"up\n"
+    wait_for(lambda: len(census()["processes"]) >= 2, "the box did not start")
+    return launcher
+
+
+@test("root", "user")
+def nothing_is_left_of_a_run(engine):
+    before = census()
+    box.run("--", "bash", "-c", 'setsid sleep 777 & echo x >"$TMPDIR/x"', engine=engine)
+    assert census() == before
+
+
+@test("root", "user")
+def nothing_is_left_of_a_cancelled_run(engine):
+    before = census()
+    launcher = start(engine)
+    launcher.send_signal(signal.SIGTERM)
+    launcher.wait()
+    launcher.stdout.close()
+    assert census() == before
+
+
+@test("root", "user")
+def reap_removes_what_a_killed_launcher_left(engine):
+    before = census()
+    launcher = start(engine)
+    launcher.kill()
+    launcher.wait()
+    launcher.stdout.close()
+    wait_for(lambda: not census()["processes"], f"processes outlive their launcher: {census()['processes']}")
+    done = box.raw("reap")
+    assert done.returncode == 0 and done.stdout.startswith(b"reaped 1 box"), done
+    assert census() == before, (before, census())
+
+
+@test("root", engines=("container",))
+def reap_kills_a_box_whose_init_hangs(engine):
+    """Stopped with its box, init sees nothing of the launcher's death: the group is what reap finds it by."""
+    before = census()
+    launcher = start(engine)
+    group = pathlib.Path((set(census()["groups"]) - set(before["groups"])).pop())
+    for pid in (group / "cgroup.procs").read_text().split():
+        os.kill(int(pid), signal.SIGSTOP)
+    launcher.kill()
+    launcher.wait()
+    launcher.stdout.close()
+    assert len(census()["processes"]) >= 2
+    done = box.raw("reap")
+    assert done.returncode == 0, done
+    wait_for(lambda: census() == before, (before, census()))
+
+
+@test("root", "user")
+def next_run_works_after_a_kill(engine):
+    launcher = start(engine)
+    launcher.kill()
+    launcher.wait()
+    launcher.stdout.close()
+    assert box.run("--", "true", engine=engine).exit_code == 0
+    box.raw("reap")
+    assert role() and not census()["groups"] and not census()["records"] and not census()["directories"]

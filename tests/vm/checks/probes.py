@@ -1,0 +1,115 @@
+"""Every escape probe on this kernel, in healthy boxes (the controls in weakened ones are tests/escape's)."""
+import concurrent.futures
+import json
+import subprocess
+import tempfile
+
+import box
+import world as world_module
+from checks import Count, role, say, test
+
+HELD = 0
+WORKERS = 2
+BATCH = 40
+
+# Run in a box of their own: they look at their parent (init), their session or their descriptors, or end the box.
+ALONE_GROUPS = {"descriptors", "terminals", "memory", "processes"}
+ALONE_NAMES = ("init_", "supervisor_")
+
+# Role, engine, probe → why this kernel, or an ordinary user, does not hold it.
+EXCEPTIONS = {}
+
+# In the box: each probe in turn, as a child of a shell. `try` first, so that a killed box tells which one it was.
+LOOP = 'code=$1; shift; for name; do echo "try $name"; "$code" "$name" 2>&1; echo "end $? $name"; done'
+
+
+class World(world_module.World):
+    """Several probes in one box: a start costs more than a probe here."""
+
+    def _configure(self):
+        super()._configure()
+        row = {"name": "batch", "extensions": [], "file": "probe", "run": ["/bin/bash", "-c", LOOP, "batch", "{code}"]}
+        (self.directory / "batch.json").write_text(json.dumps(row))
+        with open(self.directory / "cloche.conf", "a") as config:
+            config.write(f"languages = {self.directory}/batch.json\n")
+
+    def run_batch(self, engine, names):
+        arguments = [word if word != "binary" else "batch" for word in self.arguments(*names)]
+        return box.run("--wall", "120s", "--cpu", "120s", *arguments, engine=engine, env=self.launcher_env,
+                       pass_fds=(self.canary_fd, self.tcp.fileno()))
+
+
+def is_alone(probe):
+    return probe.group in ALONE_GROUPS or probe.name.startswith(ALONE_NAMES) or probe.name == "mounts_tell_no_path_of_the_host"
+
+
+def outcome(result, probe):
+    if result.json.get("exit_code") is not None:
+        return result.exit_code, result.stdout + result.stderr
+    if probe.may_be_killed and result.json.get("cause") in ("denied_syscall", "memory", "pids"):
+        return HELD, ""
+    return None, repr(result)
+
+
+def run_alone(world, engine, probe):
+    return {probe.name: outcome(world.run(engine, probe.name), probe)}
+
+
+def run_together(world, engine, probes):
+    """Name → (exit code, text). A probe that ends the box is judged by the cause; the rest goes on in a new one."""
+    found, left = {}, list(probes)
+    while left:
+        result = world.run_batch(engine, [probe.name for probe in left])
+        text = []
+        for line in result.json.get("stdout", "").splitlines():
+            if line.startswith("try "):
+                text = []
+            elif line.startswith("end "):
+                code, name = line.split()[1:]
+                found[name] = int(code), "\n".join(text)
+            else:
+                text.append(line)
+        left = [probe for probe in left if probe.name not in found]
+        if left:  # the first of these ended the box, or it was never begun
+            found[left[0].name] = outcome(result, left[0])
+            left = left[1:]
+    return found
+
+
+def wrong(found, engine):
+    """The lines for those that are not as expected."""
+    lines = []
+    for name, (code, text) in found.items():
+        reason = EXCEPTIONS.get((role(), engine, name)) or EXCEPTIONS.get(("any", engine, name))
+        if reason is None and code != HELD:
+            lines.append(f"    {name}: exit {code}: {text.strip()[:600]}")
+        if reason is not None and code == HELD:
+            lines.append(f"    {name}: holds, although: {reason}")
+    return lines
+
+
+@test("root", "user")
+def every_probe_holds(engine):
+    probes = [probe for probe in world_module.probes() if engine in probe.engines]
+    together = [probe for probe in probes if not is_alone(probe)]
+    world = World()
+    found = {}
+    try:
+        canary = world.canary.read_text()
+        with concurrent.futures.ThreadPoolExecutor(WORKERS) as pool:
+            jobs = [pool.submit(run_together, world, engine, together[at:at + BATCH]) for at in range(0, len(together), BATCH)]
+            jobs += [pool.submit(run_alone, world, engine, probe) for probe in probes if is_alone(probe)]
+            for job in concurrent.futures.as_completed(jobs):
+                before = len(found) // 100
+                found.update(job.result())
+                if len(found) // 100 > before:
+                    say(f"        {role():8} {engine} {len(found)} of {len(probes)} probes")
+        assert world.canary.read_text() == canary
+        assert world.neighbour.poll() is None
+    finally:
+        world.close()
+    assert set(found) == {probe.name for probe in probes} and len(probes) >= 120
+    lines = wrong(found, engine)
+    for line in lines:
+        say(line)
+    return Count(len(found) - len(lines), len(lines))
