@@ -132,6 +132,7 @@ static void wait_for_go(void)
 
 static void run_program(char **argv, char **envp)
 {
+    umask(022); /* whatever the caller's was */
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

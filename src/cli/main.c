@@ -54,6 +54,7 @@ static void fill_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     fill_standard_descriptors();
+    signal(SIGCHLD, SIG_DFL); /* a caller may ignore it; we wait for our children */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file limit of the caller's is an error, not our end */
 #ifdef CLOCHE_TEST_HOOKS

@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { DISK_PERIOD_US = 100000, DISK_DEPTH = 64 };
+enum { MAPS_PERIOD_US = 100000, DISK_PERIOD_US = 100000, DISK_DEPTH = 64 };
 
 /* Fields of /proc/PID/stat behind the name, which may hold anything, spaces and parentheses included. */
-static bool read_stat(pid_t pid, int64_t *ret_user_ticks, int64_t *ret_system_ticks, int64_t *ret_threads)
+static bool read_stat(pid_t pid, struct watched_process *ret, int64_t *ret_waited_ticks, int64_t *ret_threads)
 {
     char path[48], text[1024];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -27,19 +27,21 @@ static bool read_stat(pid_t pid, int64_t *ret_user_ticks, int64_t *ret_system_ti
     const char *rest = strrchr(text, ')');
     unsigned long user, system;
     long children_user, children_system, threads;
-    if (!rest || sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld %*d %*d %ld",
-                        &user, &system, &children_user, &children_system, &threads) != 5)
+    unsigned long long started;
+    if (!rest || sscanf(rest + 1,
+                        " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld %*d %*d %ld %*d %llu", &user,
+                        &system, &children_user, &children_system, &threads, &started) != 6)
         return false;
-    *ret_user_ticks += (int64_t)user + children_user;
-    *ret_system_ticks += (int64_t)system + children_system;
+    *ret = (struct watched_process){.pid = pid, .started = started, .user_ticks = user, .system_ticks = system};
+    *ret_waited_ticks += children_user + children_system;
     *ret_threads += threads;
     return true;
 }
 
-static int64_t read_kilobytes(pid_t pid, const char *file, const char *const *keys)
+static int64_t read_kilobytes(const char *path, const char *const *keys, bool *ret_found)
 {
-    char path[48], text[4096];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
+    char text[4096];
+    *ret_found = false;
     if (file_read_attribute(AT_FDCWD, path, text, sizeof text) <= 0)
         return 0;
     int64_t sum = 0;
@@ -47,24 +49,82 @@ static int64_t read_kilobytes(pid_t pid, const char *file, const char *const *ke
         const char *line = strstr(text, *keys);
         if (line)
             sum += strtoll(line + strlen(*keys), NULL, 10) * 1024;
+        *ret_found |= line != NULL;
     }
     return sum;
+}
+
+/* The memory of a process whose first thread has ended is told by its other threads only. */
+static int64_t read_memory(pid_t pid, const char *file, const char *const *keys)
+{
+    char path[96];
+    bool found;
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
+    int64_t bytes = read_kilobytes(path, keys, &found);
+    if (found)
+        return bytes;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    scope_dir *threads = opendir(path);
+    struct dirent *entry;
+    while (!found && threads && (entry = readdir(threads))) {
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/%.20s/%s", entry->d_name, file);
+        bytes = read_kilobytes(path, keys, &found);
+    }
+    return bytes;
 }
 
 /* Private and shared memory, without what is mapped from files. Pages that forked processes share are counted
  * once for each at first, which is cheap; only when that is over the limit, by their proportional share. */
 static int64_t sum_memory(const pid_t *pids, size_t count, int64_t limit)
 {
-    static const char *const plain[] = {"\nRssAnon:", "\nRssShmem:", "\nVmPTE:", NULL};
-    static const char *const proportional[] = {"\nPss_Anon:", "\nPss_Shmem:", NULL};
+    static const char *const plain[] = {"\nRssAnon:", "\nRssShmem:", "\nVmPTE:", "\nVmSwap:", NULL};
+    static const char *const proportional[] = {"\nPss_Anon:", "\nPss_Shmem:", "\nSwapPss:", NULL};
     int64_t sum = 0, exact = 0;
     for (size_t i = 0; i < count; i++)
-        sum += read_kilobytes(pids[i], "status", plain);
+        sum += read_memory(pids[i], "status", plain);
     if (sum <= limit || count == 1)
         return sum;
     for (size_t i = 0; i < count; i++)
-        exact += read_kilobytes(pids[i], "smaps_rollup", proportional);
+        exact += read_memory(pids[i], "smaps_rollup", proportional);
     return exact > 0 ? exact : sum;
+}
+
+/* /dev/zero mapped shared keeps its pages when they are unmapped: its size counts, as an upper bound. */
+static int64_t sum_shared_zero(const pid_t *pids, size_t count)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        char path[48], line[512];
+        snprintf(path, sizeof path, "/proc/%d/maps", (int)pids[i]);
+        scope_file *maps = fopen(path, "re");
+        while (maps && fgets(line, sizeof line, maps)) {
+            unsigned long from, to;
+            char kind;
+            if (strstr(line, "/dev/zero") && sscanf(line, "%lx-%lx %*c%*c%*c%c", &from, &to, &kind) == 3 && kind == 's')
+                sum += (int64_t)(to - from);
+        }
+    }
+    return sum;
+}
+
+/* CPU time of those that are gone is in their parent's account only if it waited for them: what was last seen of
+ * each is added up here. */
+static void account_for_the_gone(struct watchdog *watchdog, const struct watched_process *living, size_t count)
+{
+    for (size_t i = 0; i < watchdog->seen_count; i++) {
+        const struct watched_process *before = &watchdog->seen[i];
+        bool lives = false;
+        for (size_t j = 0; !lives && j < count; j++)
+            lives = living[j].pid == before->pid && living[j].started == before->started;
+        if (!lives) {
+            watchdog->gone_user_ticks += before->user_ticks;
+            watchdog->gone_system_ticks += before->system_ticks;
+        }
+    }
+    memcpy(watchdog->seen, living, count * sizeof *living);
+    watchdog->seen_count = count;
 }
 
 static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int64_t entries_max)
@@ -108,27 +168,53 @@ static void look_at_disk(struct watchdog *watchdog, const struct box *box)
     watchdog->disk_looked_us = clock_monotonic_us() + 5 * (clock_monotonic_us() - now_us);
 }
 
-void watchdog_measure(struct watchdog *watchdog, const struct box *box, struct measurement *now)
+static void measure_living(struct watchdog *watchdog, const struct box *box, struct measurement *now)
 {
     pid_t *pids = watchdog->pids;
-    enum { PIDS_MAX = sizeof watchdog->pids / sizeof *watchdog->pids };
-    int64_t user = 0, system = 0, threads = 0;
+    struct watched_process living[WATCHDOG_PROCESSES];
+    int64_t waited_ticks = 0, own_ticks = 0, threads = 0, init_threads = 0;
+    size_t count = process_tree_list(watchdog->init, pids, sizeof watchdog->pids / sizeof *pids), known = 0;
+    struct watched_process process;
+    for (size_t i = 0; i < count; i++) {
+        if (!read_stat(pids[i], &process, &waited_ticks, &threads))
+            continue;
+        own_ticks += process.user_ticks + process.system_ticks;
+        if (known < WATCHDOG_PROCESSES)
+            living[known++] = process;
+    }
+    if (read_stat(watchdog->init, &process, &waited_ticks, &init_threads))
+        own_ticks += process.user_ticks + process.system_ticks;
+    account_for_the_gone(watchdog, living, known);
+    int64_t user = watchdog->gone_user_ticks, system = watchdog->gone_system_ticks;
+    for (size_t i = 0; i < known; i++) {
+        user += living[i].user_ticks;
+        system += living[i].system_ticks;
+    }
+    /* Both sums are lower bounds: one misses the short-lived, the other those that nobody waits for. */
+    if (own_ticks + waited_ticks > user + system)
+        user = own_ticks + waited_ticks - system;
+    long tick_us = 1000000 / sysconf(_SC_CLK_TCK);
+    now->cpu_user_us = user * tick_us;
+    now->cpu_system_us = system * tick_us;
+    now->pids = threads;
+    now->memory_bytes = sum_memory(pids, count, box->limits->value[LIMIT_memory]);
+    int64_t now_us = clock_monotonic_us();
+    if (now_us - watchdog->maps_looked_us > MAPS_PERIOD_US) {
+        watchdog->maps_looked_us = now_us;
+        watchdog->shared_zero_bytes = sum_shared_zero(pids, count);
+    }
+    now->memory_bytes += watchdog->shared_zero_bytes;
+}
+
+void watchdog_measure(struct watchdog *watchdog, const struct box *box, struct measurement *now)
+{
     if (box->is_reaped) {
         now->cpu_user_us = box->reaped_user_us;
         now->cpu_system_us = box->reaped_system_us;
         now->pids = 0;
         now->memory_bytes = 0;
     } else {
-        size_t count = process_tree_list(watchdog->init, pids, PIDS_MAX);
-        for (size_t i = 0; i < count; i++)
-            read_stat(pids[i], &user, &system, &threads);
-        int64_t init_threads = 0;
-        read_stat(watchdog->init, &user, &system, &init_threads);
-        long tick_us = 1000000 / sysconf(_SC_CLK_TCK);
-        now->cpu_user_us = user * tick_us;
-        now->cpu_system_us = system * tick_us;
-        now->pids = threads;
-        now->memory_bytes = sum_memory(pids, count, box->limits->value[LIMIT_memory]);
+        measure_living(watchdog, box, now);
     }
     if (now->memory_bytes > now->peak_memory_bytes)
         now->peak_memory_bytes = now->memory_bytes;

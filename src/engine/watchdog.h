@@ -5,12 +5,24 @@
 
 #include "engine/engine.h"
 
+enum { WATCHDOG_PROCESSES = 1024 };
+
+struct watched_process {
+    pid_t pid;
+    unsigned long long started; /* with the pid, it names the process for good */
+    int64_t user_ticks, system_ticks;
+};
+
 struct watchdog {
     pid_t init;
     int64_t disk_looked_us;
     int64_t disk_bytes;
     int64_t disk_entries;
     int64_t peak_pids;
+    struct watched_process seen[WATCHDOG_PROCESSES];
+    size_t seen_count;
+    int64_t gone_user_ticks, gone_system_ticks;
+    int64_t maps_looked_us, shared_zero_bytes;
     pid_t known[256]; /* children that the launcher had before the box */
     size_t known_count;
     pid_t pids[32768 + 64]; /* the ceiling of the pids limit, and some */

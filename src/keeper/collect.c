@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,7 +44,7 @@ static int open_regular(int dir_fd, const char *name, struct stat *ret_status)
 static bool is_harmless_name(const char *name)
 {
     for (const unsigned char *at = (const unsigned char *)name; *at; at++)
-        if (*at < 0x20 || *at == 0x7f)
+        if (*at < 0x20 || *at == 0x7f || (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0))
             return false;
     return true;
 }
@@ -109,7 +110,10 @@ static int save_file(struct collection *self, int from_fd, const struct stat *wh
     if (parent < 0)
         return parent;
     char temporary[64];
-    snprintf(temporary, sizeof temporary, ".cloche-%d-%lld", (int)getpid(), (long long)self->files_left);
+    uint64_t serial; /* a name that neither the guest nor an earlier run can have taken */
+    if (getrandom(&serial, sizeof serial, 0) != sizeof serial)
+        return -EIO;
+    snprintf(temporary, sizeof temporary, ".cloche-%016llx", (unsigned long long)serial);
     mode_t mode = what->st_mode & 0111 ? 0777 : 0666;
     scope_fd into = openat(parent, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
     if (into < 0)

@@ -123,6 +123,8 @@ class Shape:
             return None
         kept = {key: value for key, value in result.items() if key not in ("usage", "compile")}
         kept["stdout"] = kept["stdout"].splitlines()
+        # Why a layer is not there may be said in other words; that it is not, or is, may not change.
+        kept["layers"] = [layer if layer["active"] else {**layer, "detail": None} for layer in result["layers"]]
         if result.get("compile"):
             kept["compile layers"] = result["compile"].get("layers")
         return done.returncode, kept, extra
@@ -243,7 +245,7 @@ class Breaker:
         return essence[0] == right[0] and same[0] == same[1]
 
 
-def thin_out(calls, longest=12):
+def thin_out(calls, longest=10):
     """Long rows of the same call (a hundred closes, the bounding set) are sampled: both ends and a few between."""
     kept, row = [], []
 
@@ -251,8 +253,7 @@ def thin_out(calls, longest=12):
         if len(row) <= longest:
             kept.extend(row)
         else:
-            step = max(1, (len(row) - 6) // 6)
-            kept.extend(row[:3] + row[3:-3:step] + row[-3:])
+            kept.extend(row[:2] + row[2:-2:max(1, (len(row) - 4) // 5)] + row[-2:])
         row.clear()
 
     for call in calls:

@@ -70,6 +70,8 @@ def test_any_small_number_of_descriptors(world, shape):
 
 def test_any_small_address_space(world, shape):
     """prlimit --as: allocation fails everywhere at some value."""
+    if b"__asan_init" in box.CLOCHE.read_bytes():
+        return  # a sanitizer reserves terabytes of address space before main
     worked = []
     for mebibytes in [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16, 24, 32, 64, 128]:
         done = world.run("prlimit", f"--as={mebibytes << 20}", "/tmp/cloche", *shape.arguments)

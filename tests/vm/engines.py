@@ -8,6 +8,7 @@ Prints a line for each test, and last 'N passed, N failed, N skipped'. The tests
 of its own, because that is how a user gets the cgroup that a role is about."""
 import argparse
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -15,8 +16,9 @@ import sys
 os.environ.setdefault("CLOCHE_VM_ROLE", "root")
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 
-from checks import Count, ROOT, apparmor, cleanup, files, layers, limits, probes, reported, run_role, say, session, shared_uid, system_calls  # noqa: E402, F401
+from checks import Count, ROOT, apparmor, cleanup, files, layers, limits, probes, reported, run_role, say, session, shared_uid, system_calls, storms  # noqa: E402, F401
 
+USER_SCOPES = pathlib.Path("/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice")
 PREFIXES = {"root": [], "profile": [], "user": ["as-user"], "session": ["as-user", "--session"]}
 
 
@@ -33,6 +35,8 @@ def run_in_role(name, only, count):
         else:
             say(line.rstrip("\n"))
     process.wait()
+    for scope in USER_SCOPES.glob("*.scope/cgroup.kill"):  # what a bomb left, if a test failed
+        scope.write_text("1")
     count.add(Count(*map(int, last.groups())) if last else Count(0, 1, 0))
     if not last:
         say(f"FAILED  {name}: the tests of this role ended without a count (exit {process.returncode})")

@@ -221,6 +221,7 @@ __attribute__((noreturn)) static void child_main(struct box *box, const struct r
                                                  struct launch *launch, uid_t caller_uid, gid_t caller_gid)
 {
     struct error err = {0};
+    signal(SIGCHLD, SIG_DFL); /* or the kernel would reap for us, and we could not ask how it went */
     if (child_enter(box, room, caller_uid, caller_gid, &err) < 0)
         launch_child_fail(launch, &err);
     int status = launch_exec_init(launch);

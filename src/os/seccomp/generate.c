@@ -88,11 +88,16 @@ static enum policy_verdict plain_verdict(int number, enum policy_variant variant
     return row_of[number] ? row_of[number]->verdict[variant] : VERDICT_ENOSYS;
 }
 
+static bool check_applies(const struct policy_check *check, enum policy_variant variant)
+{
+    return check->where == CHECK_EVERYWHERE || (check->where == CHECK_CONTAINER_ONLY) == (variant == POLICY_CONTAINER);
+}
+
 static size_t checks_in(const struct policy_row *row, enum policy_variant variant)
 {
     size_t count = 0;
     for (int i = 0; row && i < row->checks; i++)
-        count += !(row->check[i].only_container && variant != POLICY_CONTAINER);
+        count += check_applies(&row->check[i], variant);
     return count;
 }
 
@@ -127,7 +132,7 @@ static void emit_leaf(struct program *program, int first, enum policy_variant va
 {
     const struct policy_row *row = row_of[first];
     for (int i = 0; row && i < row->checks; i++)
-        if (!(row->check[i].only_container && variant != POLICY_CONTAINER))
+        if (check_applies(&row->check[i], variant))
             emit_check(program, &row->check[i]);
     emit_return(program, plain_verdict(first, variant));
 }

@@ -75,6 +75,8 @@
         1, {{.argument = arg, .any_set = 1, .mask = (uint32_t)(bits)}}, VERDICT_EPERM                        \
     }
 
+#define IS(arg, bits) {.argument = arg, .mask = UINT32_MAX, .value = (uint32_t)(bits)}
+
 /* which, who: the calling process and nothing else (a who of 0 with another which is a whole group or user).
  */
 #define SELF_ONLY(which_process)                                                                             \
@@ -105,7 +107,7 @@
 /* clang-format off */
 const struct policy_row policy_rows[] = {
     /* Files by descriptor, memory, signals, time, waiting: what every program does. */
-    ROW(read), ROW(write), ROW(close), ROW(fstat), ROW(poll), ROW(lseek), ROW(mmap), ROW(mprotect), ROW(munmap),
+    ROW(read), ROW(write), ROW(close), ROW(fstat), ROW(poll), ROW(lseek), ROW(mprotect), ROW(munmap),
     ROW(brk), ROW(rt_sigaction), ROW(rt_sigprocmask), ROW(rt_sigreturn), ROW(pread64), ROW(pwrite64), ROW(readv),
     ROW(writev), ROW(pipe), ROW(select), ROW(sched_yield), ROW(mremap), ROW(msync), ROW(mincore), ROW(madvise),
     ROW(dup), ROW(dup2), ROW(dup3), ROW(pause), ROW(nanosleep), ROW(getitimer), ROW(alarm), ROW(setitimer),
@@ -133,6 +135,10 @@ const struct policy_row policy_rows[] = {
     ROW(setuid), ROW(setgid), ROW(setreuid), ROW(setregid), ROW(setgroups), ROW(setresuid),
     ROW(setresgid), ROW(setfsuid), ROW(setfsgid), ROW(capset), /* no capability is left for these to use */
     ROW(fgetxattr), ROW(flistxattr), ROW(pidfd_send_signal), /* the descriptor comes from pidfd_open, below */
+
+    /* Shared memory without a file is in nobody's resident size once it is unmapped: a watchdog could not count it. */
+    {"mmap", -1, ALLOW_ALL, 1,
+     {{1, {{.argument = 3, .mask = 0x23 /* MAP_TYPE bits and MAP_ANONYMOUS */, .value = 0x21}}, VERDICT_EPERM, CHECK_PROCESS_ONLY}}},
 
     /* Files by name. */
     ROW(stat), ROW(lstat), ROW(access), ROW(rename), ROW(mkdir), ROW(rmdir), ROW(link), ROW(unlink), ROW(symlink),
@@ -203,12 +209,16 @@ const struct policy_row policy_rows[] = {
 
     /* Sockets: only between processes of the box. Without a network namespace an AF_UNIX socket can reach the
      * host's daemons by path, which Landlock does not control: pairs only. */
-    {"socket", -1, EPERM_ALL, 1,
-     {{1, {{.argument = 0, .mask = UINT32_MAX, .value = AF_UNIX}}, VERDICT_ALLOW, .only_container = 1}}},
-    {"socketpair", -1, EPERM_ALL, 1, {{1, {{.argument = 0, .mask = UINT32_MAX, .value = AF_UNIX}}, VERDICT_ALLOW}}},
-    ROW(connect), ROW(accept), ROW(accept4), ROW(sendto), ROW(recvfrom), ROW(sendmsg), ROW(recvmsg),
-    ROW(shutdown), ROW(bind), ROW(listen), ROW(getsockname), ROW(getpeername), ROW(setsockopt), ROW(getsockopt),
-    ROW(recvmmsg), ROW(sendmmsg),
+    {"socket", -1, EPERM_ALL, 1, {{1, {IS(0, AF_UNIX)}, VERDICT_ALLOW, CHECK_CONTAINER_ONLY}}},
+    /* A datagram pair could still send to any name; connected kinds cannot. */
+    {"socketpair", -1, EPERM_ALL, 3,
+     {{1, {IS(0, AF_UNIX)}, VERDICT_ALLOW, CHECK_CONTAINER_ONLY},
+      {2, {IS(0, AF_UNIX), {.argument = 1, .mask = 15, .value = SOCK_STREAM}}, VERDICT_ALLOW, CHECK_PROCESS_ONLY},
+      {2, {IS(0, AF_UNIX), {.argument = 1, .mask = 15, .value = SOCK_SEQPACKET}}, VERDICT_ALLOW, CHECK_PROCESS_ONLY}}},
+    ROW_AS(connect, OWN_NAMESPACES_ONLY), ROW_AS(bind, OWN_NAMESPACES_ONLY), ROW_AS(listen, OWN_NAMESPACES_ONLY),
+    ROW_AS(accept, OWN_NAMESPACES_ONLY), ROW_AS(accept4, OWN_NAMESPACES_ONLY),
+    ROW(sendto), ROW(recvfrom), ROW(sendmsg), ROW(recvmsg), ROW(shutdown), ROW(getsockname), ROW(getpeername),
+    ROW(setsockopt), ROW(getsockopt), ROW(recvmmsg), ROW(sendmmsg),
 
     /* System V and POSIX message passing: own in an ipc namespace, the host's without. */
     ROW_AS(shmget, OWN_NAMESPACES_ONLY), ROW_AS(shmat, OWN_NAMESPACES_ONLY), ROW_AS(shmctl, OWN_NAMESPACES_ONLY),

@@ -36,12 +36,18 @@ struct policy_condition {
     uint32_t value;
 };
 
+enum policy_where {
+    CHECK_EVERYWHERE,
+    CHECK_CONTAINER_ONLY,
+    CHECK_PROCESS_ONLY, /* both variants without namespaces */
+};
+
 /* Checks are tried in order; the first one whose conditions all hold decides. */
 struct policy_check {
     uint8_t conditions; /* 1 or 2 */
     struct policy_condition condition[2];
     enum policy_verdict verdict;
-    uint8_t only_container; /* the check exists in the container variant only */
+    enum policy_where where;
 };
 
 enum { POLICY_CHECKS_MAX = 6 };

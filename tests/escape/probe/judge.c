@@ -65,6 +65,7 @@ enum verdict judge_error(const char *label, int error)
     case EPERM:
     case EACCES:
         return held("%s: %s", label, error_name(error));
+    case EOPNOTSUPP: /* how the filter answers calls on extended attributes */
     case ENOSYS:
         /* From a filter this is the refusal. Without one it only says that this kernel was built without the
          * call: nothing of ours stood in the way. */
