@@ -136,8 +136,11 @@ static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int6
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         struct stat status;
-        if (fstatat(copy, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+        if (fstatat(copy, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
+            if (errno != ENOENT)
+                watchdog->disk_entries = entries_max + 1;
             continue;
+        }
         watchdog->disk_entries++;
         watchdog->disk_bytes += (int64_t)status.st_blocks * 512;
         if (!S_ISDIR(status.st_mode))
@@ -152,6 +155,37 @@ static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int6
     }
 }
 
+/* Files that have no name any more but are still open, each counted once. */
+static void sum_deleted(struct watchdog *watchdog, const struct box *box)
+{
+    enum { REMEMBERED = 512 };
+    ino_t counted[REMEMBERED];
+    size_t count = 0;
+    struct stat scratch;
+    if (fstat(box->scratch_fd, &scratch) < 0)
+        return;
+    for (size_t i = 0; i < watchdog->seen_count; i++) {
+        char path[48];
+        snprintf(path, sizeof path, "/proc/%d/fd", (int)watchdog->seen[i].pid);
+        scope_dir *descriptors = opendir(path);
+        struct dirent *entry;
+        while (descriptors && (entry = readdir(descriptors))) {
+            struct stat status;
+            if (fstatat(dirfd(descriptors), entry->d_name, &status, 0) < 0 || !S_ISREG(status.st_mode) ||
+                status.st_nlink > 0 || status.st_dev != scratch.st_dev)
+                continue;
+            bool known = false;
+            for (size_t j = 0; j < count; j++)
+                known |= counted[j] == status.st_ino;
+            if (known)
+                continue;
+            if (count < REMEMBERED)
+                counted[count++] = status.st_ino;
+            watchdog->disk_bytes += (int64_t)status.st_blocks * 512;
+        }
+    }
+}
+
 static void look_at_disk(struct watchdog *watchdog, const struct box *box)
 {
     static const char *const places[] = {"tmp", "home", "output"};
@@ -163,7 +197,11 @@ static void look_at_disk(struct watchdog *watchdog, const struct box *box)
         scope_fd place = openat(box->scratch_fd, places[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (place >= 0)
             sum_directory(place, 0, watchdog, box->limits->value[LIMIT_inodes]);
+        else
+            watchdog->disk_entries = box->limits->value[LIMIT_inodes] + 1;
     }
+    if (!box->is_reaped)
+        sum_deleted(watchdog, box);
     /* A walk that takes long is made less often: it must not become a load itself. */
     watchdog->disk_looked_us = clock_monotonic_us() + 5 * (clock_monotonic_us() - now_us);
 }

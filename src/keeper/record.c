@@ -196,8 +196,11 @@ int record_make_directory(struct record *record, struct error *err)
         snprintf(record->identity.directory, sizeof record->identity.directory, "%s/%.60s", root, name);
         record->identity.directory_fd =
             openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        /* Root's inputs and code are in it: nobody may pass through but root and the box's own group. */
+        bool own = record->identity.has_uid;
         if (record->identity.directory_fd < 0 ||
-            fchmod(record->identity.directory_fd, geteuid() == 0 ? 0711 : 0700) < 0)
+            (own && fchown(record->identity.directory_fd, 0, record->identity.uid) < 0) ||
+            fchmod(record->identity.directory_fd, own ? 0710 : 0700) < 0)
             status = -errno;
     }
     return status < 0 ? error_host(err, status, "cannot make the private directory %s/%s", root, name) : 0;

@@ -472,6 +472,7 @@ static void root_in_namespaces(void)
     pid_t guest = fork();
     must(guest >= 0);
     if (guest == 0) {
+        close(dead.lock_fd); /* as every box does */
         must(setresuid(uid, uid, uid) == 0);
         for (;;)
             pause();

@@ -130,8 +130,7 @@ static enum policy_verdict table_answer(const struct policy_row *row, enum polic
 {
     for (int i = 0; i < row->checks; i++) {
         const struct policy_check *check = &row->check[i];
-        bool holds = !(check->where == CHECK_CONTAINER_ONLY && variant != POLICY_CONTAINER) &&
-                     !(check->where == CHECK_PROCESS_ONLY && variant == POLICY_CONTAINER);
+        bool holds = check->where == IN_ALL || (check->where >> variant & 1);
         for (int j = 0; j < check->conditions; j++)
             holds &= condition_holds(&check->condition[j], arguments);
         if (holds)

@@ -296,6 +296,11 @@ static int container_start(struct box *box, struct result *result, struct error 
             return error_host(err, -ENOMEM, "cannot start a watchdog");
     }
     box->policy_variant = POLICY_CONTAINER;
+    for (size_t i = 0; i < box->spec->grant_count; i++) {
+        struct stat granted;
+        if (stat(box->spec->grants[i].host_path, &granted) < 0 || S_ISDIR(granted.st_mode))
+            box->policy_variant = POLICY_CONTAINER_GRANTED;
+    }
     box->landlock_abi = landlock_abi();
     if (box->landlock_abi < 0)
         return error_layer(err, "landlock", box->landlock_abi, "cannot ask the kernel for Landlock");

@@ -128,7 +128,8 @@ void inspect_list_layers(const struct box *box, const struct cgroup_limits *limi
                          "in place of groups, every 10 ms: memory pids cpu");
     result_add_layer(result, layer_names[LAYER_capabilities], true, "none");
     result_add_layer(result, layer_names[LAYER_no_new_privs], true, "on");
-    result_add_layer(result, layer_names[LAYER_seccomp], true, "container%s",
+    result_add_layer(result, layer_names[LAYER_seccomp], true, "container%s%s",
+                     box->policy_variant == POLICY_CONTAINER ? "" : ", no named sockets",
                      box->listener_fd >= 0 ? "" : ", no listener");
     result_add_layer(result, layer_names[LAYER_landlock], box->landlock_abi > 0, "abi %d", box->landlock_abi);
     result_add_layer(result, layer_names[LAYER_landlock_scope], box->landlock_scoped, "%s",

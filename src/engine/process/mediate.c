@@ -118,7 +118,7 @@ static int open_writable(const struct box *box, const char *absolute, bool follo
     return result;
 }
 
-/* chmod, fchmod, fchmodat, utimensat: returns a positive errno, 0, or -1 for "let it go on". */
+/* chmod, fchmod, fchmodat, utimensat: returns a positive errno or 0. */
 static int change_metadata(const struct box *box, const struct seccomp_notif *call)
 {
     const uint64_t *args = (const uint64_t *)call->data.args;
@@ -135,13 +135,12 @@ static int change_metadata(const struct box *box, const struct seccomp_notif *ca
     }
     char path[PATH_MAX] = "", absolute[2 * PATH_MAX];
     int status = 0;
-    if (call->data.nr == SYS_fchmod)
+    bool by_descriptor = call->data.nr == SYS_fchmod || (times && path_address == 0);
+    if (by_descriptor)
         dir_fd = (int)args[0];
-    else if (times && path_address == 0)
-        return -1; /* by descriptor: times of an open file are no secret and no harm */
     else
         status = copy_path(pid, path_address, path, sizeof path);
-    if (status == 0 && !*path && call->data.nr != SYS_fchmod)
+    if (status == 0 && !*path && !by_descriptor)
         status = -ENOENT;
     struct timespec stamps[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
     if (status == 0 && times && args[2])
@@ -160,6 +159,8 @@ static int change_metadata(const struct box *box, const struct seccomp_notif *ca
         return EPERM;
     if (S_ISLNK(what.st_mode))
         return 0; /* times of a link itself: nobody looks at them */
+    if (S_ISDIR(what.st_mode))
+        mode |= 0700; /* or what lies below could not be counted, nor collected */
     int done = times ? utimensat(AT_FDCWD, self, stamps, 0) : chmod(self, (mode_t)mode & 01777);
     return done < 0 ? errno : 0;
 }
@@ -192,11 +193,7 @@ bool mediate_answer(struct box *box, const struct watchdog *watchdog, const char
     case SYS_fchmod:
     case SYS_fchmodat:
     case SYS_utimensat:
-        verdict = change_metadata(box, &call);
-        if (verdict < 0)
-            notify_continue(box->listener_fd, call.id);
-        else
-            notify_answer(box->listener_fd, call.id, verdict);
+        notify_answer(box->listener_fd, call.id, change_metadata(box, &call));
         return false;
     default:
         *ret_call = seccomp_call_name(call.data.nr);

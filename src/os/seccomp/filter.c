@@ -15,6 +15,8 @@ static const struct {
 } programs[POLICY_VARIANTS] = {
     [POLICY_CONTAINER] = {seccomp_program_container,
                           sizeof seccomp_program_container / sizeof(struct sock_filter)},
+    [POLICY_CONTAINER_GRANTED] = {seccomp_program_container_granted,
+                                  sizeof seccomp_program_container_granted / sizeof(struct sock_filter)},
     [POLICY_PROCESS] = {seccomp_program_process, sizeof seccomp_program_process / sizeof(struct sock_filter)},
     [POLICY_PROCESS_SHARED_UID] = {seccomp_program_process_shared_uid,
                                    sizeof seccomp_program_process_shared_uid / sizeof(struct sock_filter)},

@@ -22,7 +22,8 @@
 
 enum { NUMBERS = 1024, PROGRAM_MAX = 4096 };
 
-static const char *const variant_names[POLICY_VARIANTS] = {"container", "process", "process_shared_uid"};
+static const char *const variant_names[POLICY_VARIANTS] = {"container", "container_granted", "process",
+                                                          "process_shared_uid"};
 
 /* Which row answers for a number; NULL: none. */
 static const struct policy_row *row_of[NUMBERS];
@@ -90,7 +91,7 @@ static enum policy_verdict plain_verdict(int number, enum policy_variant variant
 
 static bool check_applies(const struct policy_check *check, enum policy_variant variant)
 {
-    return check->where == CHECK_EVERYWHERE || (check->where == CHECK_CONTAINER_ONLY) == (variant == POLICY_CONTAINER);
+    return check->where == IN_ALL || (check->where >> variant & 1);
 }
 
 static size_t checks_in(const struct policy_row *row, enum policy_variant variant)

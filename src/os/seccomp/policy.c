@@ -6,48 +6,26 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define ALLOW_ALL                                                                                            \
-    {                                                                                                        \
-        VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW                                                          \
-    }
-#define EPERM_ALL                                                                                            \
-    {                                                                                                        \
-        VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM                                                          \
-    }
-#define ENOSYS_ALL                                                                                           \
-    {                                                                                                        \
-        VERDICT_ENOSYS, VERDICT_ENOSYS, VERDICT_ENOSYS                                                       \
-    }
-#define KILL_ALL                                                                                             \
-    {                                                                                                        \
-        VERDICT_KILL, VERDICT_KILL, VERDICT_KILL                                                             \
-    }
+/* clang-format off */
+#define ALLOW_ALL  {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW}
+#define EPERM_ALL  {VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM}
+#define ENOSYS_ALL {VERDICT_ENOSYS, VERDICT_ENOSYS, VERDICT_ENOSYS, VERDICT_ENOSYS}
+#define KILL_ALL   {VERDICT_KILL, VERDICT_KILL, VERDICT_KILL, VERDICT_KILL}
 
-/* Allowed in a container, where what can be named is the box's own; without namespaces it would reach the
- * host. */
-#define OWN_NAMESPACES_ONLY                                                                                  \
-    {                                                                                                        \
-        VERDICT_ALLOW, VERDICT_EPERM, VERDICT_EPERM                                                          \
-    }
+/* Allowed in a container, where what can be named is the box's own; without namespaces it would reach the host. */
+#define OWN_NAMESPACES_ONLY {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_EPERM, VERDICT_EPERM}
 
-/* Without a mount namespace these reach every file of the host that anyone may write to: Landlock does not
- * cover them (nor, before its third version, truncation by path). */
-#define ASK_WITHOUT_NAMESPACES                                                                               \
-    {                                                                                                        \
-        VERDICT_ALLOW, VERDICT_ASK, VERDICT_ASK                                                              \
-    }
+/* Without a mount namespace these reach every file of the host that anyone may write to: Landlock does not cover them
+ * (nor, before its third version, truncation by path). */
+#define ASK_WITHOUT_NAMESPACES {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ASK, VERDICT_ASK}
+#define NO_ATTRIBUTES          {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOTSUP, VERDICT_ENOTSUP}
 
-#define NO_ATTRIBUTES {VERDICT_ALLOW, VERDICT_ENOTSUP, VERDICT_ENOTSUP}
+/* Names of sockets: only where none of the host can be seen. */
+#define NO_HOST_SOCKETS {VERDICT_ALLOW, VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM}
 
 /* Harmless for a uid of its own; with the caller's uid it would change the caller's files or processes. */
-#define NOT_WITH_CALLERS_UID                                                                                 \
-    {                                                                                                        \
-        VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_EPERM                                                          \
-    }
-#define ASK_WITH_CALLERS_UID                                                                                 \
-    {                                                                                                        \
-        VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ASK                                                            \
-    }
+#define NOT_WITH_CALLERS_UID {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_EPERM}
+#define ASK_WITH_CALLERS_UID {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ASK}
 
 #define ROW(call)                                                                                            \
     {                                                                                                        \
@@ -104,7 +82,6 @@
     }
 #define TMPFILE_BIT 020000000
 
-/* clang-format off */
 const struct policy_row policy_rows[] = {
     /* Files by descriptor, memory, signals, time, waiting: what every program does. */
     ROW(read), ROW(write), ROW(close), ROW(fstat), ROW(poll), ROW(lseek), ROW(mprotect), ROW(munmap),
@@ -138,7 +115,7 @@ const struct policy_row policy_rows[] = {
 
     /* Shared memory without a file is in nobody's resident size once it is unmapped: a watchdog could not count it. */
     {"mmap", -1, ALLOW_ALL, 1,
-     {{1, {{.argument = 3, .mask = 0x23 /* MAP_TYPE bits and MAP_ANONYMOUS */, .value = 0x21}}, VERDICT_EPERM, CHECK_PROCESS_ONLY}}},
+     {{1, {{.argument = 3, .mask = 0x23 /* MAP_TYPE bits and MAP_ANONYMOUS */, .value = 0x21}}, VERDICT_EPERM, IN_PROCESS}}},
 
     /* Files by name. */
     ROW(stat), ROW(lstat), ROW(access), ROW(rename), ROW(mkdir), ROW(rmdir), ROW(link), ROW(unlink), ROW(symlink),
@@ -154,7 +131,7 @@ const struct policy_row policy_rows[] = {
     /* What Landlock does not control: with the caller's own uid these reach every file of the caller. */
     {"chmod", -1, ASK_WITH_CALLERS_UID, 1, {ANY_OF(1, SET_ID)}},
     {"fchmodat", -1, ASK_WITH_CALLERS_UID, 1, {ANY_OF(2, SET_ID)}},
-    {"fchmodat2", 452, {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOSYS}, 1, {ANY_OF(2, SET_ID)}},
+    {"fchmodat2", 452, {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOSYS}, 1, {ANY_OF(2, SET_ID)}},
     /* A descriptor that was opened for reading is enough for these. */
     {"fchmod", -1, ASK_WITH_CALLERS_UID, 1, {ANY_OF(1, SET_ID)}},
     ROW_AS(fchown, NOT_WITH_CALLERS_UID), ROW_AS(fsetxattr, NO_ATTRIBUTES),
@@ -188,11 +165,16 @@ const struct policy_row policy_rows[] = {
     {"clone", -1, ALLOW_ALL, 1, {ANY_OF(0, NEW_NAMESPACES)}},
     ROW_AS(clone3, ENOSYS_ALL), /* flags behind a pointer; the C library falls back to clone */
     ROW_AS(unshare, EPERM_ALL),
-    {"ioctl", -1, ALLOW_ALL, 6,
+    {"ioctl", -1, ALLOW_ALL, 12,
      {EQUALS(1, 0x5412) /* TIOCSTI */, EQUALS(1, 0x541c) /* TIOCLINUX */, EQUALS(1, 0x541d) /* TIOCCONS */,
-      EQUALS(1, 0x5423) /* TIOCSETD */, EQUALS(1, 0x8901) /* FIOSETOWN */, EQUALS(1, 0x8902) /* SIOCSPGRP */}},
+      EQUALS(1, 0x5423) /* TIOCSETD */, EQUALS(1, 0x8901) /* FIOSETOWN */, EQUALS(1, 0x8902) /* SIOCSPGRP */,
+      /* Attributes of a file: a descriptor opened for reading is enough for these. */
+      EQUALS(1, 0x40086602) /* FS_IOC_SETFLAGS */, EQUALS(1, 0x40046602) /* the same, 32 bits */,
+      EQUALS(1, 0x401c5820) /* FS_IOC_FSSETXATTR */, EQUALS(1, 0x40087602) /* FS_IOC_SETVERSION */,
+      EQUALS(1, 0x40806685) /* FS_IOC_ENABLE_VERITY */, EQUALS(1, 0x800c6613) /* FS_IOC_SET_ENCRYPTION_POLICY */}},
     /* An owner of a descriptor gets its signals: a way of signalling processes outside. */
-    {"fcntl", -1, ALLOW_ALL, 2, {EQUALS(1, 8) /* F_SETOWN */, EQUALS(1, 15) /* F_SETOWN_EX */}},
+    {"fcntl", -1, ALLOW_ALL, 3,
+     {EQUALS(1, 8) /* F_SETOWN */, EQUALS(1, 15) /* F_SETOWN_EX */, EQUALS(1, 1024) /* F_SETLEASE */}},
     {"prctl", -1, ALLOW_ALL, 2, {EQUALS(0, 35) /* PR_SET_MM */, EQUALS(0, 53) /* PR_SET_SPECULATION_CTRL */}},
     {"personality", -1, EPERM_ALL, 3,
      {EQUALS_THEN(0, 0, VERDICT_ALLOW), EQUALS_THEN(0, 0xffffffff, VERDICT_ALLOW),
@@ -204,19 +186,19 @@ const struct policy_row policy_rows[] = {
     {"mknodat", -1, ALLOW_ALL, 3,
      {ANY_OF(2, SET_ID), {1, {{.argument = 2, .mask = S_IFMT, .value = S_IFCHR}}, VERDICT_EPERM},
       {1, {{.argument = 2, .mask = S_IFMT, .value = S_IFBLK}}, VERDICT_EPERM}}},
-    {"memfd_create", -1, {VERDICT_ALLOW, VERDICT_ENOSYS, VERDICT_ENOSYS}, 1,
+    {"memfd_create", -1, {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOSYS, VERDICT_ENOSYS}, 1,
      {{1, {{.argument = 1, .any_set = 1, .mask = 4 /* MFD_HUGETLB: not in the memory limit */}}, VERDICT_EPERM}}},
 
     /* Sockets: only between processes of the box. Without a network namespace an AF_UNIX socket can reach the
      * host's daemons by path, which Landlock does not control: pairs only. */
-    {"socket", -1, EPERM_ALL, 1, {{1, {IS(0, AF_UNIX)}, VERDICT_ALLOW, CHECK_CONTAINER_ONLY}}},
+    {"socket", -1, EPERM_ALL, 1, {{1, {IS(0, AF_UNIX)}, VERDICT_ALLOW, IN_CONTAINER}}},
     /* A datagram pair could still send to any name; connected kinds cannot. */
     {"socketpair", -1, EPERM_ALL, 3,
-     {{1, {IS(0, AF_UNIX)}, VERDICT_ALLOW, CHECK_CONTAINER_ONLY},
-      {2, {IS(0, AF_UNIX), {.argument = 1, .mask = 15, .value = SOCK_STREAM}}, VERDICT_ALLOW, CHECK_PROCESS_ONLY},
-      {2, {IS(0, AF_UNIX), {.argument = 1, .mask = 15, .value = SOCK_SEQPACKET}}, VERDICT_ALLOW, CHECK_PROCESS_ONLY}}},
-    ROW_AS(connect, OWN_NAMESPACES_ONLY), ROW_AS(bind, OWN_NAMESPACES_ONLY), ROW_AS(listen, OWN_NAMESPACES_ONLY),
-    ROW_AS(accept, OWN_NAMESPACES_ONLY), ROW_AS(accept4, OWN_NAMESPACES_ONLY),
+     {{1, {IS(0, AF_UNIX)}, VERDICT_ALLOW, IN_CONTAINER},
+      {2, {IS(0, AF_UNIX), {.argument = 1, .mask = 15, .value = SOCK_STREAM}}, VERDICT_ALLOW, IN_GRANTED | IN_PROCESS},
+      {2, {IS(0, AF_UNIX), {.argument = 1, .mask = 15, .value = SOCK_SEQPACKET}}, VERDICT_ALLOW, IN_GRANTED | IN_PROCESS}}},
+    ROW_AS(connect, NO_HOST_SOCKETS), ROW_AS(bind, NO_HOST_SOCKETS), ROW_AS(listen, NO_HOST_SOCKETS),
+    ROW_AS(accept, NO_HOST_SOCKETS), ROW_AS(accept4, NO_HOST_SOCKETS),
     ROW(sendto), ROW(recvfrom), ROW(sendmsg), ROW(recvmsg), ROW(shutdown), ROW(getsockname), ROW(getpeername),
     ROW(setsockopt), ROW(getsockopt), ROW(recvmmsg), ROW(sendmmsg),
 

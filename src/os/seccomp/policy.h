@@ -12,6 +12,8 @@
 
 enum policy_variant {
     POLICY_CONTAINER,          /* own namespaces: what it can name is its own */
+    POLICY_CONTAINER_GRANTED,  /* the same with directories of the host granted: a socket in one of them leads to a
+                                  daemon of the host, and neither a read-only mount nor Landlock stops a connect */
     POLICY_PROCESS,            /* no namespaces, but a uid of its own (started by root) */
     POLICY_PROCESS_SHARED_UID, /* no namespaces and the caller's own uid: calls that reach the caller's other
                                   processes or files by name go through the supervisor */
@@ -36,10 +38,12 @@ struct policy_condition {
     uint32_t value;
 };
 
+/* In which variants a check exists: a set; none of them means all. */
 enum policy_where {
-    CHECK_EVERYWHERE,
-    CHECK_CONTAINER_ONLY,
-    CHECK_PROCESS_ONLY, /* both variants without namespaces */
+    IN_ALL = 0,
+    IN_CONTAINER = 1 << POLICY_CONTAINER,
+    IN_GRANTED = 1 << POLICY_CONTAINER_GRANTED,
+    IN_PROCESS = 1 << POLICY_PROCESS | 1 << POLICY_PROCESS_SHARED_UID,
 };
 
 /* Checks are tried in order; the first one whose conditions all hold decides. */
@@ -47,10 +51,10 @@ struct policy_check {
     uint8_t conditions; /* 1 or 2 */
     struct policy_condition condition[2];
     enum policy_verdict verdict;
-    enum policy_where where;
+    unsigned where; /* of enum policy_where */
 };
 
-enum { POLICY_CHECKS_MAX = 6 };
+enum { POLICY_CHECKS_MAX = 12 };
 
 struct policy_row {
     const char *name;
