@@ -35,6 +35,18 @@
 
 static struct init_plan *plan;
 static char **strings;
+static bool init_is_scoped;
+
+/* Without namespaces: init enters a scope before it has any child, so that its signals to everyone stay inside. */
+static void enter_own_scope(void)
+{
+    struct layers_fault fault = {0};
+    if (plan->flags & PLAN_CONTAINER || !(plan->flags & PLAN_SIGNAL_SCOPE) || plan->flags & PLAN_OWN_UID)
+        return;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || layers_put_on_inner_scope(&fault) < 0)
+        return; /* the slow way then */
+    init_is_scoped = true;
+}
 
 static void die(const char *subject, int code, const char *text)
 {
@@ -163,6 +175,8 @@ static pid_t start_program(char **argv, char **envp)
     /* We wait until the program is executed, and copy nothing: up to there the child only makes system calls.
      * If the launcher goes away meanwhile, the child reads it from the same socket and ends. */
     pid_t child = vfork();
+    if (child < 0 && errno == EINVAL) /* kernels that change the time namespace at fork and not at exec */
+        child = fork();
     if (child < 0)
         die(NULL, -errno, "cannot fork the program");
     if (child == 0) {
@@ -195,7 +209,8 @@ static void end_box(void)
 {
     if (plan->flags & PLAN_CONTAINER)
         _exit(0); /* the kernel ends the rest of a pid namespace with its first process */
-    process_tree_kill_children(plan->flags & PLAN_OWN_UID);
+    /* With a uid of its own, or inside a signal scope, one kill(-1) reaches the box, all of it at once, and only it. */
+    process_tree_kill_children(plan->flags & PLAN_OWN_UID || init_is_scoped);
     _exit(0);
 }
 
@@ -243,6 +258,7 @@ int main(void)
         die(NULL, -errno, "cannot keep the control socket to itself");
     if (!(plan->flags & PLAN_CONTAINER) && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         die(NULL, -errno, "cannot become a subreaper");
+    enter_own_scope();
     sigset_t child_signals;
     sigemptyset(&child_signals);
     sigaddset(&child_signals, SIGCHLD);

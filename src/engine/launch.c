@@ -121,7 +121,7 @@ static int64_t process_rlimit(const struct box *box)
 {
     int64_t limit = box->limits->value[LIMIT_pids];
     if (box->engine->isolation == ISOLATION_PROCESS)
-        return box->identity->has_uid ? limit + 32 : -1; /* it would count the caller's own processes */
+        return limit + 32 + box->threads_beside; /* a bomb is faster than a look: it must have a ceiling */
     return box->group.version != CGROUP_NONE ? 2 * limit + 64 : limit + 1;
 }
 

@@ -181,7 +181,7 @@ static void control_read(struct supervisor *self)
     scope_fd fd = -1;
     int length = process_receive(self->box->control_fd, &message, sizeof message, &fd);
     if (length == (int)sizeof message && message.kind == INIT_ENDED) {
-        self->program_ended = true;
+        self->program_ended = self->box->ended_by_itself = true;
         self->wait_status = message.wait_status;
     } else if (length == (int)sizeof message && !self->program_ended &&
                (message.kind == INIT_EXEC_FAILED || message.kind == INIT_CHDIR_FAILED)) {

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAPS_PERIOD_US = 100000, DISK_PERIOD_US = 100000, DISK_DEPTH = 64 };
+enum { MAPS_PERIOD_US = 100000, DISK_PERIOD_US = 100000, DISK_PAUSE_MOST_US = 200000, DISK_DEPTH = 64 };
 
 /* Fields of /proc/PID/stat behind the name, which may hold anything, spaces and parentheses included. */
 static bool read_stat(pid_t pid, struct watched_process *ret, int64_t *ret_waited_ticks, int64_t *ret_threads)
@@ -82,9 +82,13 @@ static int64_t sum_memory(const pid_t *pids, size_t count, int64_t limit)
     static const char *const plain[] = {"\nRssAnon:", "\nRssShmem:", "\nVmPTE:", "\nVmSwap:", NULL};
     static const char *const proportional[] = {"\nPss_Anon:", "\nPss_Shmem:", "\nSwapPss:", NULL};
     int64_t sum = 0, exact = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += read_memory(pids[i], "status", plain);
-    if (sum <= limit || count == 1)
+    for (size_t i = 0; i < count; i++) {
+        int64_t one = read_memory(pids[i], "status", plain);
+        if (one > limit)
+            return one; /* no sharing makes that less */
+        sum += one;
+    }
+    if (sum <= limit)
         return sum;
     for (size_t i = 0; i < count; i++)
         exact += read_memory(pids[i], "smaps_rollup", proportional);
@@ -129,7 +133,8 @@ static void account_for_the_gone(struct watchdog *watchdog, const struct watched
 
 static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int64_t entries_max)
 {
-    int copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* Without a trace in the access time, by which a guest could tell what has been looked at. */
+    int copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC);
     scope_dir *dir = copy < 0 ? NULL : fdopendir(copy);
     struct dirent *entry;
     while (dir && (entry = readdir(dir)) && watchdog->disk_entries <= entries_max) {
@@ -203,7 +208,8 @@ static void look_at_disk(struct watchdog *watchdog, const struct box *box)
     if (!box->is_reaped)
         sum_deleted(watchdog, box);
     /* A walk that takes long is made less often: it must not become a load itself. */
-    watchdog->disk_looked_us = clock_monotonic_us() + 5 * (clock_monotonic_us() - now_us);
+    int64_t pause_us = 5 * (clock_monotonic_us() - now_us);
+    watchdog->disk_looked_us = clock_monotonic_us() + (pause_us < DISK_PAUSE_MOST_US ? pause_us : DISK_PAUSE_MOST_US);
 }
 
 static void measure_living(struct watchdog *watchdog, const struct box *box, struct measurement *now)

@@ -27,7 +27,7 @@ static void state_path(char *into, size_t size)
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (geteuid() == 0)
         snprintf(into, size, "/run/cloche");
-    else if (runtime && runtime[0] == '/')
+    else if (runtime && runtime[0] == '/' && strlen(runtime) <= 120)
         snprintf(into, size, "%s/cloche", runtime);
     else
         snprintf(into, size, "/tmp/cloche-%u", (unsigned)geteuid());
@@ -52,12 +52,14 @@ static int open_own_directory(const char *path, mode_t mode, struct error *err)
 
 static void box_directory_root(char *into, size_t size)
 {
+    enum { LONGEST = 120 }; /* a longer TMPDIR would be cut, here or there: then the usual place */
+    const char *temporary = getenv("TMPDIR");
+    if (!temporary || temporary[0] != '/' || strlen(temporary) > LONGEST)
+        temporary = "/tmp";
     if (geteuid() == 0)
         snprintf(into, size, "/var/lib/cloche/box");
     else
-        snprintf(into, size, "%s/cloche-%u-box",
-                 getenv("TMPDIR") && getenv("TMPDIR")[0] == '/' ? getenv("TMPDIR") : "/tmp",
-                 (unsigned)geteuid());
+        snprintf(into, size, "%s/cloche-%u-box", temporary, (unsigned)geteuid());
 }
 
 static void name_of(int number, char *into, size_t size)

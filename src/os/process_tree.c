@@ -68,7 +68,7 @@ size_t process_tree_list(pid_t root, pid_t *into, size_t size)
 bool process_tree_kill_children(bool own_uid)
 {
     static pid_t pids[LIST_SIZE];
-    for (int attempt = 0; attempt < 5000; attempt++) {
+    for (int attempt = 0; attempt < 30000; attempt++) {
         if (own_uid) {
             kill(-1, SIGKILL);
         } else {

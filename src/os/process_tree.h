@@ -10,5 +10,5 @@ size_t process_tree_list(pid_t root, pid_t *into, size_t size);
 
 /* Kills and reaps all descendants of the calling subreaper. own_uid: no other process has our uid, so that
  * one kill(-1) reaches them all at once. Otherwise they are stopped first, so that they cannot fork away.
- * Gives up after about five seconds; false then. */
+ * Gives up after about half a minute; false then. */
 bool process_tree_kill_children(bool own_uid);

@@ -44,7 +44,8 @@ static int expand(const struct box *box, const struct program_paths *paths, cons
             long long cpus = (box->limits->value[LIMIT_cpus] + 999) / 1000;
             snprintf(place, sizeof place, "%lld", cpus);
             value = place;
-        } else if (strcmp(name, "code") == 0 || strcmp(name, "artifact") == 0) {
+        } else if ((strcmp(name, "code") == 0 && paths->code_name) ||
+                   (strcmp(name, "artifact") == 0 && paths->artifact)) {
             bool is_code = name[0] == 'c';
             status =
                 buffer_append_text(into, box_path(box, is_code ? "code" : "output", place, sizeof place));

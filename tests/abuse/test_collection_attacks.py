@@ -127,7 +127,7 @@ def test_thirty_thousand_entries():
     code = "import os\nfor i in range(30000): os.close(os.open(f'{i}', os.O_CREAT | os.O_WRONLY))"
     result, seconds = attack.timed(box.python, code, "--inodes", "40000", "--wall", "20s")
     assert result.cause == "exit" and len(result.files) == 1000 and seconds < 15, (seconds, result.cause)
-    assert len(result.not_collected) == 100
+    assert 100 <= len(result.not_collected) <= 101
     left_out = len(result.not_collected) + result.not_collected_more
     assert left_out == 29000 or any("rest" in item["reason"] for item in result.not_collected), \
         f"{left_out} of 29000 are accounted for, and nothing says that the rest was not looked at"

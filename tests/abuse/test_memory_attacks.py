@@ -1,4 +1,6 @@
 """Memory by every door: pages, shared pages, files in memory, the kernel's own."""
+import time
+
 import attack
 import box
 import pytest
@@ -380,11 +382,9 @@ BOUNDED = ["stack", "in-flight", "inotify", "epoll", "timers", "posix-queues", "
 
 @pytest.mark.parametrize("kind", COUNTED)
 def test_memory_ends_the_box(kind):
-    available = attack.memory_available()
     result, seconds = attack.timed(hoard, kind, 600 << 20)
     assert result.cause == "memory", result
     assert seconds < 8 and result.usage["peak_memory_bytes"] <= LIMIT + (1 << 20), (seconds, result.usage)
-    assert attack.memory_available() > available - (300 << 20), "the host's memory did not come back"
 
 
 @pytest.mark.parametrize("kind", BOUNDED)
@@ -410,20 +410,20 @@ def test_same_hoard_is_had_under_a_higher_limit(kind):
 
 # The process engine: a watchdog counts what processes hold; the rest is refused or documented (see `cloche doctor`).
 
-@pytest.mark.parametrize("kind", ["private", "shared", "private-in-children", "shared-in-children", "tables", "tables-only"])
+@pytest.mark.parametrize("kind", ["private", "private-in-children", "tables", "tables-only"])
 def test_watchdog_ends_the_box(kind):
     result, seconds = attack.timed(hoard, kind, 900 << 20, engine="process")
     assert result.cause == "memory", result
     assert seconds < 8 and result.usage["peak_memory_bytes"] < 900 << 20
 
 
-@pytest.mark.parametrize("kind", ["private", "shared", "tables"])
+@pytest.mark.parametrize("kind", ["private", "tables"])
 def test_same_hoard_is_had_without_the_watchdog(kind):
     result = hoard(kind, 100 << 20, engine="process", weaken="watchdog")
     assert result.stdout.startswith("had "), result
 
 
-@pytest.mark.parametrize("kind", ["memfd", "memfds", "dev-shm", "message-queues", "posix-queues", "shm-segments", "inotify"])
+@pytest.mark.parametrize("kind", ["shared", "memfd", "memfds", "dev-shm", "message-queues", "posix-queues", "shm-segments", "inotify"])
 def test_what_the_process_engine_cannot_count_it_refuses(kind):
     result = hoard(kind, 600 << 20, engine="process")
     assert result.stdout.startswith("refused 0 "), result
@@ -451,11 +451,14 @@ def test_memory_bomb_of_node(engine):
 
 
 def test_memory_of_a_box_is_all_given_back(engine):
-    """Ten boxes that fill their memory one after the other: the host has as much as before."""
+    """Boxes that fill their memory one after the other: the host has as much as before."""
     available = attack.memory_available()
-    for _ in range(6):
-        hoard("private", 600 << 20, engine=engine)
-    assert attack.memory_available() > available - (200 << 20)
+    for kind in ("private", "tmpfs", "tables", "pipes", "private-in-children") * 2:
+        hoard(kind, 300 << 20, engine=engine, limits=("--memory", "128M", "--wall", "3s", "--disk", "100M", "--pids", "64"))
+    deadline = time.monotonic() + 3
+    while attack.memory_available() < available - (600 << 20) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert attack.memory_available() > available - (600 << 20)
 
 
 def test_huge_reservation_without_use_is_no_crime(engine):

@@ -194,7 +194,8 @@ def test_chains_of_short_lives_are_gone_by_the_deadline(engine):
 
 def test_chains_of_short_lives_die_with_the_program(engine):
     source = SHORT_LIVES.replace("for (;;)\n        pause();", "usleep(200000);\n    return 0;")
-    result, seconds = attack.timed(attack.run, attack.program("abuse-chain2", source), limits=("--wall", "10s", "--cpu", "60s"), engine=engine)
+    result, seconds = attack.timed(attack.run, attack.program("abuse-chain2", source),
+                                   limits=("--wall", "10s", "--cpu", "60s", "--pids", "2000"), engine=engine)
     assert (result.cause, result.exit_code) == ("exit", 0) and seconds < 2, (seconds, result)
     assert attack.gone("abuse-chain2") is True
 

@@ -50,6 +50,9 @@ static int run(const char *engine, const char *command, char *ret_text, size_t s
         status = cloche_spec_set(spec, "isolation", engine, &err);
     if (status == 0)
         status = cloche_spec_set(spec, "command", command, &err);
+    static const char *const given_up[] = {"memory", "cpus"}; /* by an ordinary user, who has no groups */
+    for (int i = 0; status == 0 && getuid() != 0 && strcmp(engine, "container") == 0 && i < 2; i++)
+        status = cloche_spec_set(spec, "accept", given_up[i], &err);
     if (status == 0)
         status = cloche_run(spec, NULL, &result, &err);
     if (ret_text)

@@ -137,8 +137,13 @@ class World:
         options.setdefault("stdin", subprocess.DEVNULL)
         # For builds with sanitizers: their search for leaks does not work on a traced program.
         options.setdefault("env", {**os.environ, "ASAN_OPTIONS": "detect_leaks=0:" + os.environ.get("ASAN_OPTIONS", "")})
-        return subprocess.Popen([*self.prefix, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                **options)
+        for _ in range(100):
+            try:
+                return subprocess.Popen([*self.prefix, *map(str, command)], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, **options)
+            except BlockingIOError:  # somebody else has all the processes of this machine for the moment
+                time.sleep(0.1)
+        raise RuntimeError("this machine has no process left")
 
     @staticmethod
     def child_of(process, seconds=10.0):
@@ -162,6 +167,9 @@ class World:
             process.kill()
             process.communicate()
             raise
+        if process.returncode == 1 and stderr.startswith(b"nsenter: fork failed") and input is None:
+            time.sleep(0.5)  # as above
+            return self.run(*command, timeout=timeout, **options)
         return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
     def cloche(self, *arguments, **options):

@@ -96,15 +96,19 @@ def test_three_hundred_runs_in_a_row(world, engine):
     assert world.leftovers() == {}
 
 
-def test_caller_of_the_library_keeps_nothing(world, engine, tmp_path):
+@pytest.mark.parametrize("who", ["root", "user"])
+def test_caller_of_the_library_keeps_nothing(world, engine, who, tmp_path):
     """A process that makes a hundred runs itself: its descriptors, memory, children and signals are as before."""
+    prefix = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"] if who == "user" else []
     library = box.BUILD / "libcloche.so"
     if not library.exists():
         pytest.skip(f"no {library}")
     program = build_tool("many", tmp_path, f"-I{box.ROOT / 'include'}", str(library), "-pthread")
     shutil.copy(program, world.outside("/tmp/many"))
     shutil.copy(library.resolve(), world.outside("/tmp/libcloche.so.0"))
-    done = world.run("env", "LD_LIBRARY_PATH=/tmp", "/tmp/many", engine, timeout=60)
+    world.run(*prefix, "/tmp/cloche", "run", "--isolation", engine, "--", "/bin/true")
+    world.baseline = world.census()
+    done = world.run(*prefix, "env", "LD_LIBRARY_PATH=/tmp", "/tmp/many", engine, timeout=60)
     assert done.returncode == 0, f"{done.stdout.decode()}{done.stderr.decode()}"
     left = world.leftovers()
     world.shell("rm -f /tmp/many /tmp/libcloche.so.0")

@@ -1,5 +1,7 @@
 /* Any bytes at all as an image archive. Whatever they are, the import ends within its limits, changes nothing
  * outside the store, leaves nothing but a whole image in it, and that image has only what images may have. */
+#include "fuzz.h"
+
 #include "base/file.h"
 #include "base/scope.h"
 #include "image/image.h"
@@ -20,16 +22,6 @@ static const struct image_import_limits limits = {.unpacked_bytes = 1 << 20, .en
 static const char canary_text[] = "nobody touches me";
 static char directory[64], store[80], canary[80];
 static int64_t entries_seen;
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool holds, const char *what)
-{
-    if (holds)
-        return;
-    fprintf(stderr, "does not hold: %s\n", what);
-    abort();
-}
 
 static void clean_up(void)
 {
@@ -135,30 +127,5 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t size_max, unsi
         data[block + 155] = ' ';
     }
     return size;
-}
-#else
-/* Without libFuzzer: each argument is a file, or a directory of files, to run through once. */
-static void replay(const char *path)
-{
-    scope_buffer input = {0};
-    scope_dir *dir = opendir(path);
-    struct dirent *entry;
-    while (dir && (entry = readdir(dir))) {
-        char below[4096];
-        snprintf(below, sizeof below, "%s/%s", path, entry->d_name);
-        if (entry->d_name[0] != '.')
-            replay(below);
-    }
-    if (dir)
-        return;
-    check(file_read_whole(AT_FDCWD, path, 64 << 20, &input) == 0, path);
-    LLVMFuzzerTestOneInput((const uint8_t *)input.data, input.length);
-}
-
-int main(int count, char **arguments)
-{
-    for (int i = 1; i < count; i++)
-        replay(arguments[i]);
-    return 0;
 }
 #endif

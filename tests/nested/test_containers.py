@@ -132,8 +132,11 @@ def test_following_the_messages_leads_to_a_container(podman, start):
             must_confine(parse(done), "container", accepted)
             must_be_sealed(parse(done))
             return
-        message = must_be_refused(done)
-        path.append(message)
+        path.append((tuple(outer_options), tuple(own_options), parse(done).get("error")))
+        try:
+            message = must_be_refused(done)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n  on the way: {path}") from None
         before = (list(outer_options), list(own_options))
         for option, value in HINTS.findall(message):
             if option == "--accept":

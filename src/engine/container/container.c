@@ -201,10 +201,11 @@ static int child_enter(struct box *box, const struct room *room, uid_t caller_ui
         return status;
     if (!hardening_removed(cgroup_namespace) && unshare(CLONE_NEWCGROUP) < 0)
         return error_layer(err, "namespaces", -errno, "cannot make a cgroup namespace");
-    if (!hardening_removed(time_namespace) && (status = hide_uptime()) < 0)
-        return error_layer(err, "namespaces", status, "cannot make a time namespace");
     if ((status = room_build(room, err)) < 0)
         return status;
+    /* Not before: with a time namespace in waiting the kernel refuses children that share memory, as the room's does. */
+    if (!hardening_removed(time_namespace) && (status = hide_uptime()) < 0)
+        return error_layer(err, "namespaces", status, "cannot make a time namespace");
     if (!hardening_removed(uts_namespace) && (sethostname("cloche", 6) < 0 || setdomainname("", 0) < 0))
         return error_layer(err, "namespaces", -errno, "cannot set the host name");
     if (box->identity->has_uid && (status = identity_leave_root(box->identity, err)) < 0)
@@ -240,7 +241,7 @@ static int explain_refusal(struct error *err)
     size_t length = strlen(err->text);
     const char *hint =
         geteuid() == 0
-            ? ". Inside a container, start that with --cap-add SYS_ADMIN --cap-add SYS_TIME --cap-add SETFCAP "
+            ? ". Inside a container, start that with --cap-add SYS_ADMIN --cap-add SYS_TIME --cap-add SYS_PTRACE --cap-add SETFCAP "
               "--security-opt seccomp=unconfined --security-opt unmask=ALL (podman, docker); or use --isolation process"
             : ". Possible reasons: an outer container's filter (podman, docker: --security-opt seccomp=unconfined "
               "--security-opt unmask=ALL), AppArmor's restriction of user namespaces (Ubuntu 24.04: load Cloche's "

@@ -13,15 +13,16 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-/* Does the box have a namespace of this kind that is not ours? */
-static bool namespace_differs(int process_fd, const char *kind)
+/* Does the box have a namespace of this kind that is not ours? 1, 0, or a negative errno. */
+static int namespace_differs(int process_fd, const char *kind)
 {
     char theirs[48], ours[64];
     struct stat their_status, our_status;
     snprintf(theirs, sizeof theirs, "ns/%s", kind);
     snprintf(ours, sizeof ours, "/proc/self/ns/%s", kind);
-    return fstatat(process_fd, theirs, &their_status, 0) == 0 && stat(ours, &our_status) == 0 &&
-           (their_status.st_ino != our_status.st_ino || their_status.st_dev != our_status.st_dev);
+    if (fstatat(process_fd, theirs, &their_status, 0) < 0 || stat(ours, &our_status) < 0)
+        return -errno;
+    return their_status.st_ino != our_status.st_ino || their_status.st_dev != our_status.st_dev;
 }
 
 static int inspect_namespaces(int process_fd, struct error *err)
@@ -40,9 +41,13 @@ static int inspect_namespaces(int process_fd, struct error *err)
         /* Kernels before 6.1 change it at fork, not at exec: what the program will have is decisive. */
         {"time_for_children", hardening_verified(time_namespace) && access("/proc/self/ns/time", F_OK) == 0},
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (kinds[i].wanted && !namespace_differs(process_fd, kinds[i].kind))
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        int differs = kinds[i].wanted ? namespace_differs(process_fd, kinds[i].kind) : 1;
+        if (differs < 0)
+            return error_layer(err, "namespaces", differs, "cannot inspect the box's %s namespace", kinds[i].kind);
+        if (!differs)
             return error_layer(err, "namespaces", 0, "the box shares the host's %s namespace", kinds[i].kind);
+    }
     return 0;
 }
 

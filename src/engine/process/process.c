@@ -20,6 +20,7 @@
 #include "os/process.h"
 #include "os/process_tree.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -271,6 +272,24 @@ static int check_possible(struct box *box, struct error *err)
     return 0;
 }
 
+/* Threads that the caller's uid has now, with some room for what it starts meanwhile. */
+static int64_t count_threads_of_caller(void)
+{
+    scope_dir *processes = opendir("/proc");
+    struct dirent *entry;
+    int64_t threads = 0;
+    while (processes && (entry = readdir(processes))) {
+        struct stat owner;
+        if (entry->d_name[0] < '0' || entry->d_name[0] > '9' ||
+            fstatat(dirfd(processes), entry->d_name, &owner, 0) < 0 || owner.st_uid != geteuid())
+            continue;
+        char path[64];
+        snprintf(path, sizeof path, "/proc/%.20s/task", entry->d_name);
+        threads += stat(path, &owner) == 0 && owner.st_nlink > 2 ? (int64_t)owner.st_nlink - 2 : 1;
+    }
+    return threads + 64;
+}
+
 static int process_start(struct box *box, struct result *result, struct error *err)
 {
     int status = check_possible(box, err);
@@ -283,6 +302,7 @@ static int process_start(struct box *box, struct result *result, struct error *e
     box->scratch_fd = fcntl(box->identity->directory_fd, F_DUPFD_CLOEXEC, 0);
     if (!watchdog || box->scratch_fd < 0)
         return error_host(err, watchdog ? -errno : -ENOMEM, "cannot start a box");
+    box->threads_beside = own_uid ? 0 : count_threads_of_caller();
     box->policy_variant = own_uid || hardening_removed(box_uid) ? POLICY_PROCESS : POLICY_PROCESS_SHARED_UID;
     scope_launch launch = LAUNCH_UNSET;
     scope_plan_lists lists = {.flags = PLAN_LISTENER | PLAN_LANDLOCK | (own_uid ? PLAN_OWN_UID : 0) |
@@ -373,7 +393,18 @@ static bool wears_our_layers(pid_t pid)
            strstr(text, "\nSeccomp:\t2");
 }
 
-/* The same where the box shares our uid: children that we did not have before it, and that wear its layers. */
+/* Was it seen in this box, or is it in the session of one that was? */
+static bool belongs_to(const struct watchdog *watchdog, pid_t pid)
+{
+    pid_t session = getsid(pid);
+    for (size_t i = 0; i < watchdog->seen_count; i++)
+        if (watchdog->seen[i].pid == pid || watchdog->seen[i].pid == session)
+            return true;
+    return false;
+}
+
+/* The same where the box shares our uid: children that we did not have before it, that wear its layers, and that were
+ * seen in it; another box of this process may be alive. */
 static void bury_strangers(const struct watchdog *watchdog)
 {
     pid_t pids[1024];
@@ -383,7 +414,7 @@ static void bury_strangers(const struct watchdog *watchdog)
             bool known = false;
             for (size_t j = 0; j < watchdog->known_count; j++)
                 known |= watchdog->known[j] == pids[i];
-            if (known || !wears_our_layers(pids[i]))
+            if (known || !belongs_to(watchdog, pids[i]) || !wears_our_layers(pids[i]))
                 continue;
             kill(pids[i], SIGKILL);
             left++;
@@ -399,7 +430,7 @@ static int process_destroy(struct box *box)
 {
     if (box->identity->has_uid && !hardening_removed(box_uid) && box->pid > 0)
         bury_orphans(box->identity->uid);
-    else if (box->pid > 0 && box->engine_data)
+    else if (box->pid > 0 && box->engine_data && !box->ended_by_itself)
         bury_strangers(box->engine_data);
     free(box->engine_data);
     box->engine_data = NULL;

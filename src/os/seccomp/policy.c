@@ -82,6 +82,11 @@
     }
 #define TMPFILE_BIT 020000000
 
+/* O_RDONLY | O_TRUNC: before its third version Landlock asks only for the right to read. */
+#define EMPTIES_BY_READING(flags_arg)                                                                              \
+    {2, {{.argument = flags_arg, .any_set = 1, .mask = O_TRUNC}, {.argument = flags_arg, .mask = O_ACCMODE, .value = O_RDONLY}}, \
+     VERDICT_EPERM, IN_PROCESS}
+
 const struct policy_row policy_rows[] = {
     /* Files by descriptor, memory, signals, time, waiting: what every program does. */
     ROW(read), ROW(write), ROW(close), ROW(fstat), ROW(poll), ROW(lseek), ROW(mprotect), ROW(munmap),
@@ -120,10 +125,10 @@ const struct policy_row policy_rows[] = {
     /* Files by name. */
     ROW(stat), ROW(lstat), ROW(access), ROW(rename), ROW(mkdir), ROW(rmdir), ROW(link), ROW(unlink), ROW(symlink),
     ROW(readlink), ROW(mkdirat), ROW(newfstatat), ROW(unlinkat), ROW(renameat), ROW(renameat2), ROW(linkat),
-    ROW(symlinkat), ROW(readlinkat), ROW(faccessat), ROW(faccessat2), ROW(statx), ROW(getxattr), ROW(lgetxattr),
-    ROW(listxattr), ROW(llistxattr),
-    {"open", -1, ALLOW_ALL, 1, {CREATES_SET_ID(1, 2, O_CREAT | TMPFILE_BIT)}},
-    {"openat", -1, ALLOW_ALL, 1, {CREATES_SET_ID(2, 3, O_CREAT | TMPFILE_BIT)}},
+    ROW(symlinkat), ROW(readlinkat), ROW(faccessat), ROW(faccessat2), ROW(statx), ROW_AS(getxattr, NO_ATTRIBUTES), ROW_AS(lgetxattr, NO_ATTRIBUTES),
+    ROW_AS(listxattr, NO_ATTRIBUTES), ROW_AS(llistxattr, NO_ATTRIBUTES),
+    {"open", -1, ALLOW_ALL, 2, {CREATES_SET_ID(1, 2, O_CREAT | TMPFILE_BIT), EMPTIES_BY_READING(1)}},
+    {"openat", -1, ALLOW_ALL, 2, {CREATES_SET_ID(2, 3, O_CREAT | TMPFILE_BIT), EMPTIES_BY_READING(2)}},
     {"creat", -1, ALLOW_ALL, 1, {ANY_OF(1, SET_ID)}},
     /* Its flags are behind a pointer, so the setuid rule could not be checked; callers fall back to openat. */
     ROW_AS(openat2, ENOSYS_ALL),
