@@ -5,6 +5,7 @@
 #include "engine/layers.h"
 #include "os/hardening.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

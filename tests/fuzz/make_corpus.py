@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the fuzz targets (those of oci_import_fuzz: make_oci_corpus.py).
+
+usage: make_corpus.py [DIRECTORY]      (default: corpus beside this file)
+"""
+import json
+import pathlib
+import struct
+import sys
+
+SPECS = {
+    "code": {"language": "python", "code": "print(1)", "args": ["a", ""], "env": {"A": "1", "B": "x=y"}},
+    "command": {"command": ["make", "-C", "src"], "reads": ["/usr"], "writes": ["/tmp"], "cwd": "/tmp"},
+    "limits": {"code": "1", "limits": {"memory": "256M", "cpus": 0.5, "pids": 32, "wall": "1.5s"},
+               "compile_limits": {"disk": "1G", "inodes": 100}},
+    "files": {"code": "", "inputs": ["/etc/hostname", "/etc:names"], "output": "out", "stdin": "a\0b"},
+    "choices": {"code": "1", "isolation": "process", "image": "data", "accept": ["memory"]},
+    "unknown": {"langauge": "python"},
+    "types": {"code": 5, "args": "x", "limits": [1]},
+    "forbidden": {"code": "1", "reads": ["/proc", "/sys/kernel", "/"]},
+    "names": {"code": "1", "inputs": ["/etc:.."], "env": {"A=B": "C"}},
+}
+
+LINES = {
+    "code": ["-e", "print(1)", "--json", "-q"],
+    "cluster": ["-jqm256M", "-t", "10s", "--cpus=50%", "file.py", "-x"],
+    "command": ["--read", "./src", "--write", "./build", "--", "make", "-C", "src"],
+    "limits": ["--memory", "1.5G", "--wall", "500ms", "--pids", "64", "--disk=100M", "--cpu", "1h", "--output-limit", "0"],
+    "wrong": ["--memroy", "lots", "--json=1", "-Z"],
+    "numbers": ["0", "1", ".5", "1.", "1e9", "-1", "9223372036854775807", "9223372036854775808", "99999999999999999999"],
+    "units": ["1K", "1KiB", "1kb", "1T", "8388607T", "100B", "1ms", "2min", "1h", "50%", "0.001"],
+    "fields": ["--input", "a:b", "--env", "A=1", "--cwd", "/x", "--isolation", "process", "--accept", "memory"],
+}
+
+CONFIGS = {
+    "all": "# comment\n\nmemory = 1G\nmemory.max = 8G\nimage = data\nimage_store = /srv\nisolation = container\n"
+           "isolation.min = process\nlanguages = /etc/ruby.json\nlanguages = /etc/perl.json\n",
+    "ceilings": "memory.max=100M\nwall.max = 5s\r\npids.max = 10\n\tcpus.max = 50%",
+    "contradiction": "memory = 2G\nmemory.max = 1G\n",
+    "wrong-line": "memory = 1G\nwall\n",
+    "wrong-key": "memory.maximum = 5\n",
+    "wrong-value": "isolation = jail\n",
+    "zero": "memory = 256M\n\0isolation.min = container\n",
+    "no-value": "memory =\n= 5\n",
+}
+
+ROW = {"name": "ruby", "extensions": ["rb"], "find": ["/usr/bin/ruby"], "file": "main.rb",
+       "run": ["{runtime}", "{code}", "{unknown}", "{", "{tmp}{home}{output}{input}{cpus}"],
+       "environment": {"RUBYOPT": "-W0", "T": "{tmp}"}, "missing": "install it", "probe": ["{runtime}", "-v"]}
+COMPILED = {"name": "d", "file": "main.d", "run": ["{code}"],
+            "compile": {"find": ["/usr/bin/dmd"], "run": ["{compiler}", "-of={artifact}", "{code}"],
+                        "artifact": "program", "environment": {"D": "1"}}}
+TABLES = {
+    "row": ROW, "rows": [ROW, COMPILED], "empty": [], "same-name": [dict(ROW, name="python"), ROW],
+    "wrong-key": dict(ROW, fnid=[]), "wrong-file": dict(ROW, file="../x"), "wrong-type": dict(ROW, run="x"),
+    "no-artifact": dict(COMPILED, compile={"run": ["x"]}), "not-rows": [5, None],
+}
+
+TEXTS = {
+    "plain": b"hello, world\n\ttab\r\n",
+    "utf8": "é€😀\u00a0".encode(),
+    "escapes": b"\x1b[31mred\x1b[0m\x1b]0;title\x07\x7f\x08",
+    "c1": b"\xc2\x9b31m\xc2\x85 \x9b31m",
+    "cut": b"\xe2\x82 \xf0\x9f\x98 \xc3",
+    "overlong": b"\xc0\x9b \xe0\x80\x9b \xf0\x80\x80\x9b",
+    "surrogate": b"\xed\xa0\x80 \xf4\x90\x80\x80 \xf8\x88\x80\x80\x80 \xff\xfe",
+    "zero": b"a\0b\0",
+}
+
+
+def step(what, name=b"", more=0):
+    return bytes([what + 8 * more]) + name + b"\0"
+
+
+FILE, SPARSE, LINK, FIFO, HARD, ENTER, LEAVE = 0, 1, 2, 3, 4, 5, 7
+TREES = {
+    "plain": [step(FILE, b"a"), step(ENTER, b"d"), step(FILE, b"b", 4), step(LEAVE), step(FILE, b"set-id", 16)],
+    "links": [step(LINK, b"l%d" % i, i) for i in range(6)] + [step(FIFO, b"fifo"), step(HARD, b"hard")],
+    "names": [step(FILE, name) for name in (b"a\nb", b"\x1b[31m", b"\xff\xfe", b" ", b"-rf", b"...", b"\xc2\x9b", b"x" * 255)],
+    "many": [step(FILE, b"%d" % i, 5) for i in range(20)],
+    "sparse": [step(SPARSE, b"large", 30), step(SPARSE, b"small", 1)],
+    "deep": [step(ENTER, b"d") for _ in range(9)] + [step(FILE, b"bottom")],
+    "temporary": [step(FILE, b".cloche-%d-%d" % (pid, n)) for pid in (1, 2) for n in range(12)],
+}
+TRAPS = {  # what stands in the caller's directory before: up to seven steps
+    "link-at-file": ([step(LINK, b"a", 0)], [step(FILE, b"a")]),
+    "link-at-directory": ([step(LINK, b"d", 3)], [step(ENTER, b"d"), step(FILE, b"canary")]),
+    "directory-at-file": ([step(ENTER, b"a"), step(FILE, b"kept"), step(LEAVE)], [step(FILE, b"a")]),
+    "file-at-directory": ([step(FILE, b"d")], [step(ENTER, b"d"), step(FILE, b"x")]),
+    "fifo-at-file": ([step(FIFO, b"a")], [step(FILE, b"a")]),
+}
+
+FAILED, SCRATCH, LISTENER, VERIFIED, EXEC_FAILED, CHDIR_FAILED, ENDED = range(1, 8)
+
+
+def message(kind, code=0, wait_status=0, abi=7, is_layer=0, subject=b"", flags=0, extra=b""):
+    body = struct.pack("<IiiiI", kind, code, wait_status, abi, is_layer) + subject.ljust(64, b"\0")
+    return bytes([flags, kind, len(body)]) + extra + body
+
+
+def conversation(made, ran, inspect_fails=0, listener=1):
+    return bytes([inspect_fails, len(made) - 1]) + b"".join(made) + bytes([listener]) + b"".join(ran)
+
+
+GOOD = [message(SCRATCH, flags=1), message(LISTENER, flags=1), message(VERIFIED)]
+CONVERSATIONS = {
+    "success": conversation(GOOD, [message(ENDED)]),
+    "exit-3": conversation(GOOD, [message(ENDED, wait_status=3 << 8)]),
+    "signal": conversation(GOOD, [message(ENDED, wait_status=11)]),
+    "no-listener": conversation([message(VERIFIED)], [message(ENDED)]),
+    "failed": conversation([message(FAILED, code=-1, is_layer=1, subject=b"landlock")], [message(FAILED, code=-5)]),
+    "endless-text": conversation([message(FAILED, code=-1, flags=0x20)], [message(FAILED, flags=0x20)]),
+    "seen-outside": conversation(GOOD, [message(ENDED)], inspect_fails=1),
+    "exec-failed": conversation(GOOD, [message(EXEC_FAILED, code=-2)]),
+    "chdir-failed": conversation(GOOD, [message(CHDIR_FAILED, code=-13), message(ENDED)]),
+    "silence": conversation([message(9)], []),
+    "wrong-size": conversation([message(VERIFIED, flags=0x80, extra=b"\5")], [message(ENDED, flags=0xc4)]),
+    "many-descriptors": conversation([message(SCRATCH, flags=3), message(SCRATCH, flags=2), message(VERIFIED, flags=3)],
+                                     [message(ENDED, flags=3), message(ENDED, flags=2)]),
+    "denied": conversation(GOOD, [message(ENDED)], listener=4),
+    "contradiction": conversation(GOOD, [message(ENDED, wait_status=256), message(ENDED), message(FAILED, code=-1)]),
+}
+
+
+def seeds():
+    yield from (("spec_json", name, json.dumps(spec).encode()) for name, spec in SPECS.items())
+    yield "spec_json", "twice", b'{"code": "1", "code": "2"}'
+    yield "spec_json", "not-utf8", b'{"code": "\xff"}'
+    yield from (("option_values", name, "\0".join(line).encode()) for name, line in LINES.items())
+    yield from (("config", name, text.encode()) for name, text in CONFIGS.items())
+    yield from (("language_table", name, json.dumps(table).encode()) for name, table in TABLES.items())
+    yield from (("terminal_text", name, text) for name, text in TEXTS.items())
+    yield from (("collected_names", name, b"\0" + b"".join(steps)) for name, steps in TREES.items())
+    yield from (("collected_names", name, bytes([len(before)]) + b"".join(before) + b"".join(steps))
+                for name, (before, steps) in TRAPS.items())
+    yield from (("init_messages", name, text) for name, text in CONVERSATIONS.items())
+
+
+def main():
+    top = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "corpus"
+    for target, name, content in seeds():
+        path = top / target / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()
