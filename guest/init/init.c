@@ -43,9 +43,9 @@ static void enter_own_scope(void)
     struct layers_fault fault = {0};
     if (plan->flags & PLAN_CONTAINER || !(plan->flags & PLAN_SIGNAL_SCOPE) || plan->flags & PLAN_OWN_UID)
         return;
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || layers_put_on_inner_scope(&fault) < 0)
-        return; /* the slow way then */
-    init_is_scoped = true;
+    /* Believed only when it shows: our parent, the launcher, must be out of our reach now. */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && layers_put_on_inner_scope(&fault) == 1)
+        init_is_scoped = kill(getppid(), 0) < 0 && errno == EPERM;
 }
 
 static void die(const char *subject, int code, const char *text)

@@ -102,7 +102,7 @@ int layers_put_on_inner_scope(struct layers_fault *fault)
     int status = ruleset < 0 ? ruleset : landlock_ruleset_enforce(ruleset);
     if (ruleset >= 0)
         close(ruleset);
-    return status < 0 ? layers_fail(fault, "landlock_scope", status, "cannot keep signals from init") : 0;
+    return status < 0 ? layers_fail(fault, "landlock_scope", status, "cannot keep signals from init") : 1;
 }
 
 int layers_put_on(const struct layers_wanted *wanted, struct layers_state *state, struct layers_fault *fault)

@@ -54,6 +54,15 @@ def build_tool(name, into, *flags):
     return target
 
 
+def remove_stale_groups(point):
+    """Those of worlds whose maker was killed; their processes went with it."""
+    for group in pathlib.Path(point).glob("cloche-world-*"):
+        if not os.path.exists(f"/proc/{group.name.split('-')[2]}"):
+            with contextlib.suppress(OSError):
+                for top, _, _ in os.walk(group, topdown=False):
+                    os.rmdir(top)
+
+
 class World:
     """See the top of the file."""
 
@@ -61,6 +70,7 @@ class World:
         self.name = f"cloche-world-{os.getpid()}-{time.monotonic_ns()}"
         self.groups = []
         for controllers, point, version in hierarchies():
+            remove_stale_groups(point)
             group = pathlib.Path(point, self.name)
             if version == 2:
                 pathlib.Path(point, "cgroup.subtree_control").write_text("+memory +pids +cpu")
