@@ -197,7 +197,9 @@ class Breaker:
             self.world.leftovers()
             self.shape.reap(self.world)
             return Outcome(index, f"call {index} of process {process} failing with {name}: hangs")
-        if report.hit is None or report.spared or (SANITIZED and report.hit.name in ALLOCATIONS):
+        if report.hit is None or report.spared:
+            return Outcome(report.hit)
+        if SANITIZED and report.hit.name in ALLOCATIONS:
             self.world.leftovers()
             self.shape.reap(self.world)
             return Outcome(report.hit)

@@ -140,7 +140,7 @@ static void fuzz_launch(struct fuzz_input *input)
     scope_close_fd(&peer);
     int status = launch_await_verified(&box, 0, inspect, &fails, &err);
     check(status <= 0, "an answer is yes or an errno");
-    check(status == 0 || (err.kind != ERROR_NONE && err.code < 0 && err.text[0] != '\0'), "a failure has a sentence");
+    check(status == 0 || (err.kind != ERROR_NONE && err.code < 0), "a failure is one");
     check(memchr(err.text, '\0', sizeof err.text) && memchr(err.subject, '\0', sizeof err.subject), "that ends");
     check(!(status == 0 && fails), "what was seen from outside counts");
     close_box(&box);

@@ -93,8 +93,8 @@ TRAPS = {  # what stands in the caller's directory before: up to seven steps
 FAILED, SCRATCH, LISTENER, VERIFIED, EXEC_FAILED, CHDIR_FAILED, ENDED = range(1, 8)
 
 
-def message(kind, code=0, wait_status=0, abi=7, is_layer=0, subject=b"", flags=0, extra=b""):
-    body = struct.pack("<IiiiI", kind, code, wait_status, abi, is_layer) + subject.ljust(64, b"\0")
+def message(kind, code=0, wait_status=0, abi=7, scopes=3, is_layer=0, subject=b"", flags=0, extra=b""):
+    body = struct.pack("<IiiiII", kind, code, wait_status, abi, scopes, is_layer) + subject.ljust(64, b"\0")
     return bytes([flags, kind, len(body)]) + extra + body
 
 

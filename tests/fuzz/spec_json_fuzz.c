@@ -6,7 +6,6 @@
 
 #include <limits.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct policy *the_policy(void)
 {
@@ -15,7 +14,6 @@ static const struct policy *the_policy(void)
     struct error err;
     if (!loaded) {
         check(policy_load("/dev/null", &policy, &err) == 0, "an empty configuration is one");
-        check(chdir("/") == 0, "there is a root");
         policy.ceilings.value[LIMIT_memory] = 1 << 30;
         loaded = true;
     }
