@@ -254,6 +254,8 @@ static void process_reap(struct supervisor *self)
     do
         pid = wait4(self->box->pid, &status, __WALL, &usage);
     while (pid < 0 && errno == EINTR);
+    self->box->reaped_user_us = (int64_t)usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec;
+    self->box->reaped_system_us = (int64_t)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec;
     self->process_gone = true;
     self->box->is_reaped = true;
     /* Init's last words may have come after the look at its socket and before its end. */
@@ -265,8 +267,6 @@ static void process_reap(struct supervisor *self)
     measure(self); /* killed from outside, or by the kernel for want of memory */
     judge_usage(self);
     stop_box(self, CAUSE_host_failure);
-    self->box->reaped_user_us = (int64_t)usage.ru_utime.tv_sec * 1000000 + usage.ru_utime.tv_usec;
-    self->box->reaped_system_us = (int64_t)usage.ru_stime.tv_sec * 1000000 + usage.ru_stime.tv_usec;
 }
 
 static void look_at_limits(struct supervisor *self)
@@ -582,6 +582,8 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
         box->engine->stop(box);
         process_reap(&self);
     }
+    if (!box->ended_by_itself)
+        box->engine->stop(box); /* an init that was killed may have left others: none lives when files are collected */
     measure(&self);
     judge_usage(&self);
 

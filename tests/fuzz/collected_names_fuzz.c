@@ -1,8 +1,8 @@
-/* Any tree that a guest can leave, with names of any bytes, saved into a directory of the caller's in which anything may
- * stand already: only regular files come out, nothing outside is touched, the limits hold.
+/* Any tree that a guest can leave, with names of any bytes, saved into a directory of the caller's in which
+ * anything may stand already: only regular files come out, nothing outside is touched, the limits hold.
  *
- * The input is a list of steps: one byte says what to make, a text names it (zero-terminated; a slash becomes an
- * underscore, since no file system has one in a name). */
+ * The input is a list of steps: one byte says what to make, a text names it (zero-terminated; a slash becomes
+ * an underscore, since no file system has one in a name). */
 #include "fuzz.h"
 
 #include "base/file.h"
@@ -120,7 +120,8 @@ static void check_saved(const struct result *result, int into)
         const struct result_file *file = &result->files[i];
         struct stat status;
         bytes += file->size;
-        check(file->path[0] && file->path[0] != '/' && !strstr(file->path, "/../") && strncmp(file->path, "../", 3) != 0,
+        check(file->path[0] && file->path[0] != '/' && !strstr(file->path, "/../") &&
+                  strncmp(file->path, "../", 3) != 0,
               "paths stay below");
         for (const char *at = file->path; *at; at++)
             check((unsigned char)*at >= 0x20 && *at != 0x7f, "no control character is in a saved name");
@@ -170,7 +171,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_saved(result, into);
     check_outside();
     result_free(result);
-    check(file_remove_tree(top_fd, "box") == 0 && file_remove_tree(top_fd, "into") == 0, "any tree can be removed");
+    check(file_remove_tree(top_fd, "box") == 0 && file_remove_tree(top_fd, "into") == 0,
+          "any tree can be removed");
     check_outside();
     return 0;
 }

@@ -26,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(policy.defaults.value[i] >= 0 && policy.ceilings.value[i] >= 0, "no limit is negative");
         check(policy.defaults.value[i] <= policy.ceilings.value[i], "no default is above its ceiling");
     }
-    check(policy.isolation < ISOLATION_COUNT && policy.isolation_min < ISOLATION_COUNT, "engines are of the table");
+    check(policy.isolation < ISOLATION_COUNT && policy.isolation_min < ISOLATION_COUNT,
+          "engines are of the table");
     check(policy.image != NULL, "there is an image");
     check(strcmp(policy.source, path) == 0, "the policy knows where it is from");
     policy_free(&policy);

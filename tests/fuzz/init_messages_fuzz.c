@@ -1,8 +1,8 @@
 /* Any bytes from init: while a box is made, and while it runs, when what init says may be the guest's words.
  *
- * No box is made: the control socket is a pair whose other end says what the input says. A message is a byte of flags
- * (its size, how many descriptors come with it), then its bytes. The first part of the input is said to the launcher,
- * the second to the supervisor, whose box has ended already. */
+ * No box is made: the control socket is a pair whose other end says what the input says. A message is a byte
+ * of flags (its size, how many descriptors come with it), then its bytes. The first part of the input is said
+ * to the launcher, the second to the supervisor, whose box has ended already. */
 #include "fuzz.h"
 
 #include "base/clock.h"
@@ -91,7 +91,8 @@ static void say(struct fuzz_input *input, int socket_fd, struct said *said)
     send_message(socket_fd, &block, size, flags & 3);
     if (said && size >= sizeof block.message && block.message.kind == INIT_ENDED) {
         said->ended = true;
-        said->exited_well |= WIFEXITED(block.message.wait_status) && WEXITSTATUS(block.message.wait_status) == 0;
+        said->exited_well |=
+            WIFEXITED(block.message.wait_status) && WEXITSTATUS(block.message.wait_status) == 0;
     }
 }
 
@@ -141,7 +142,8 @@ static void fuzz_launch(struct fuzz_input *input)
     int status = launch_await_verified(&box, 0, inspect, &fails, &err);
     check(status <= 0, "an answer is yes or an errno");
     check(status == 0 || (err.kind != ERROR_NONE && err.code < 0), "a failure is one");
-    check(memchr(err.text, '\0', sizeof err.text) && memchr(err.subject, '\0', sizeof err.subject), "that ends");
+    check(memchr(err.text, '\0', sizeof err.text) && memchr(err.subject, '\0', sizeof err.subject),
+          "that ends");
     check(!(status == 0 && fails), "what was seen from outside counts");
     close_box(&box);
 }

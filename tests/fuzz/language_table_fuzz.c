@@ -17,7 +17,8 @@ static const char *path_of(const struct box *box, const char *which, char *into,
     return into;
 }
 
-static const struct engine engine_of_the_test = {.isolation = ISOLATION_CONTAINER, .name = "test", .path_of = path_of};
+static const struct engine engine_of_the_test = {
+    .isolation = ISOLATION_CONTAINER, .name = "test", .path_of = path_of};
 
 static void check_row(const struct language *row)
 {
@@ -51,7 +52,8 @@ static void check_program(const struct language *row, const struct language_step
     }
     check(program.arguments.count == step->run.count, "every string is an argument");
     for (size_t i = 0; i < program.environment.count; i++)
-        check(text_is_environment_name(program.environment.items[i], strcspn(program.environment.items[i], "=")),
+        check(text_is_environment_name(program.environment.items[i],
+                                       strcspn(program.environment.items[i], "=")),
               "variables have names");
     program_free(&program);
 }

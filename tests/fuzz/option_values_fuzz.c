@@ -15,8 +15,8 @@ const size_t command_count = 1;
 
 static void check_values(const char *text)
 {
-    static bool (*const parsers[])(const char *, int64_t *) = {text_parse_size, text_parse_duration, text_parse_cpus,
-                                                               text_parse_count};
+    static bool (*const parsers[])(const char *, int64_t *) = {text_parse_size, text_parse_duration,
+                                                               text_parse_cpus, text_parse_count};
     int64_t value;
     char shown[48];
     for (size_t i = 0; i < sizeof parsers / sizeof *parsers; i++)
@@ -25,7 +25,8 @@ static void check_values(const char *text)
     for (int i = 0; i < LIMIT_FIELDS; i++) {
         struct error err = {0};
         if (limit_parse((enum limit_field)i, text, &value, &err) < 0) {
-            check(err.kind == ERROR_SPEC && strstr(err.text, limit_rows[i].name), "a refusal names the limit");
+            check(err.kind == ERROR_SPEC && strstr(err.text, limit_rows[i].name),
+                  "a refusal names the limit");
             continue;
         }
         check(value >= 0, "no limit is negative");
@@ -55,11 +56,13 @@ static void take_line(int argc, char **argv, size_t characters)
         check(steps++ <= characters + (size_t)argc, "every step eats something");
         check(parser.at >= 0 && parser.at <= argc, "the parser stays on the line");
         if (kind == OPTION_WRONG)
-            check(parser.message[0] && memchr(parser.message, '\0', sizeof parser.message), "what is wrong is said");
+            check(parser.message[0] && memchr(parser.message, '\0', sizeof parser.message),
+                  "what is wrong is said");
         if (kind == OPTION_END || kind == OPTION_REST || kind == OPTION_WRONG)
             break;
         if (kind == OPTION_ROW) {
-            check(row != NULL && (value != NULL) == (row->argument != NULL), "an option has its value or has none");
+            check(row != NULL && (value != NULL) == (row->argument != NULL),
+                  "an option has its value or has none");
             if (row->field && spec_set(spec, row->field, value, &err) < 0)
                 check(err.kind == ERROR_SPEC && err.text[0], "a refusal has a sentence");
         } else {

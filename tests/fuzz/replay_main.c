@@ -1,4 +1,5 @@
-/* Without libFuzzer: runs every file of the given directories (or the given files) through the target, once. */
+/* Without libFuzzer: runs every file of the given directories (or the given files) through the target, once.
+ */
 #include "fuzz.h"
 
 #include "base/file.h"

@@ -70,8 +70,9 @@ static void check_validated(const struct spec *spec, const struct policy *policy
                   (strcmp(grant->host_path, "/") != 0 && strncmp(grant->host_path, "/proc", 5) != 0 &&
                    strncmp(grant->host_path, "/sys/", 5) != 0 && strncmp(grant->host_path, "/dev/", 5) != 0),
               "no grant undoes the box");
-        check(grant->kind != GRANT_INPUT || (grant->name[0] && !strchr(grant->name, '/') &&
-                                             strcmp(grant->name, "..") != 0 && strlen(grant->name) <= NAME_MAX),
+        check(grant->kind != GRANT_INPUT ||
+                  (grant->name[0] && !strchr(grant->name, '/') && strcmp(grant->name, "..") != 0 &&
+                   strlen(grant->name) <= NAME_MAX),
               "inputs have names that are names");
     }
 }

@@ -1,5 +1,5 @@
-/* Any bytes as output of a guest: nothing that drives a terminal comes through, however it is cut into pieces; and as
- * JSON every byte comes through. */
+/* Any bytes as output of a guest: nothing that drives a terminal comes through, however it is cut into
+ * pieces; and as JSON every byte comes through. */
 #include "fuzz.h"
 
 #include "base/text.h"
@@ -15,7 +15,8 @@ static void check_harmless(const struct buffer *text)
     check(text_is_utf8(text->data, text->length), "what is shown is UTF-8");
     for (size_t i = 0; i < text->length; i++) {
         unsigned char byte = (unsigned char)text->data[i];
-        check(byte >= 0x20 || byte == '\n' || byte == '\t' || byte == '\r', "no control character comes through");
+        check(byte >= 0x20 || byte == '\n' || byte == '\t' || byte == '\r',
+              "no control character comes through");
         check(byte != 0x7f, "nor a delete");
         check(byte != 0xc2 || (unsigned char)text->data[i + 1] >= 0xa0, "nor one of the second kind");
     }
@@ -31,7 +32,8 @@ static void check_pieces(const uint8_t *data, size_t size, size_t step, const st
         check_harmless(&pieces);
     }
     check(terminal_text_flush(&state, &pieces) == 0, "there is memory");
-    check(pieces.length == whole->length && (!pieces.length || memcmp(pieces.data, whole->data, whole->length) == 0),
+    check(pieces.length == whole->length &&
+              (!pieces.length || memcmp(pieces.data, whole->data, whole->length) == 0),
           "pieces show as the whole");
 }
 
@@ -49,7 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *json = result_to_json(result, false);
     check(json && text_is_utf8(json, strlen(json)), "there is always a result");
     bool is_text = text_is_utf8((const char *)data, size);
-    check((strstr(json, "\"stdout_base64\"") == NULL) == is_text, "bytes that are not text are given exactly");
+    check((strstr(json, "\"stdout_base64\"") == NULL) == is_text,
+          "bytes that are not text are given exactly");
     for (const char *at = json; *at; at++)
         check((unsigned char)*at >= 0x20, "JSON holds no control character");
     free(json);

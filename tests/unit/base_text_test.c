@@ -8,7 +8,8 @@ struct quantity {
     int64_t value; /* -1: not one */
 };
 
-static void check_quantities(bool (*parse)(const char *, int64_t *), const struct quantity *rows, size_t count)
+static void check_quantities(bool (*parse)(const char *, int64_t *), const struct quantity *rows,
+                             size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         int64_t value = -7;
@@ -20,10 +21,10 @@ static void check_quantities(bool (*parse)(const char *, int64_t *), const struc
     }
 }
 
-#define CHECK_QUANTITIES(parse, ...)                                                                          \
-    do {                                                                                                      \
-        static const struct quantity rows[] = {__VA_ARGS__};                                                  \
-        check_quantities(parse, rows, sizeof rows / sizeof *rows);                                            \
+#define CHECK_QUANTITIES(parse, ...)                                                                         \
+    do {                                                                                                     \
+        static const struct quantity rows[] = {__VA_ARGS__};                                                 \
+        check_quantities(parse, rows, sizeof rows / sizeof *rows);                                           \
     } while (0)
 
 static void sizes_are_powers_of_1024(void **state)
@@ -31,16 +32,18 @@ static void sizes_are_powers_of_1024(void **state)
     (void)state;
     CHECK_QUANTITIES(text_parse_size, {"0", 0}, {"1", 1}, {"65536", 65536}, {"1K", 1024}, {"1k", 1024},
                      {"1KB", 1024}, {"1KiB", 1024}, {"1Kb", 1024}, {"256M", 256 << 20}, {"1.5G", 3LL << 29},
-                     {".5K", 512}, {"1.K", 1024}, {"2T", 2LL << 40}, {"100B", 100}, {"8000000T", 8000000LL << 40});
+                     {".5K", 512}, {"1.K", 1024}, {"2T", 2LL << 40}, {"100B", 100},
+                     {"8000000T", 8000000LL << 40});
 }
 
 static void what_is_not_a_size_is_refused(void **state)
 {
     (void)state;
     CHECK_QUANTITIES(text_parse_size, {"", -1}, {"lots", -1}, {"-1", -1}, {"+1", -1}, {" 1", -1}, {"1 ", -1},
-                     {"1 K", -1}, {"1KK", -1}, {"1i", -1}, {"1iB", -1}, {"K", -1}, {".", -1}, {".K", -1}, {"1e3", -1},
-                     {"0x10", -1}, {"1P", -1}, {"1.2.3", -1}, {"1,5", -1}, {"inf", -1}, {"nan", -1}, {"1BB", -1},
-                     {"9000000T", -1}, {"9223372036854775808", -1}, {"99999999999999999999999999999999", -1});
+                     {"1 K", -1}, {"1KK", -1}, {"1i", -1}, {"1iB", -1}, {"K", -1}, {".", -1}, {".K", -1},
+                     {"1e3", -1}, {"0x10", -1}, {"1P", -1}, {"1.2.3", -1}, {"1,5", -1}, {"inf", -1},
+                     {"nan", -1}, {"1BB", -1}, {"9000000T", -1}, {"9223372036854775808", -1},
+                     {"99999999999999999999999999999999", -1});
 }
 
 static void number_of_any_length_is_read_to_its_end(void **state)
@@ -64,24 +67,25 @@ static void number_of_any_length_is_read_to_its_end(void **state)
 static void durations_are_milliseconds_and_seconds_by_default(void **state)
 {
     (void)state;
-    CHECK_QUANTITIES(text_parse_duration, {"0", 0}, {"10", 10000}, {"10s", 10000}, {"500ms", 500}, {"1.5", 1500},
-                     {"2m", 120000}, {"2min", 120000}, {"1h", 3600000}, {"0.5h", 1800000}, {"0.4ms", 0},
-                     {"0.6ms", 1});
+    CHECK_QUANTITIES(text_parse_duration, {"0", 0}, {"10", 10000}, {"10s", 10000}, {"500ms", 500},
+                     {"1.5", 1500}, {"2m", 120000}, {"2min", 120000}, {"1h", 3600000}, {"0.5h", 1800000},
+                     {"0.4ms", 0}, {"0.6ms", 1});
 }
 
 static void what_is_not_a_duration_is_refused(void **state)
 {
     (void)state;
-    CHECK_QUANTITIES(text_parse_duration, {"", -1}, {"s", -1}, {"-1s", -1}, {"10 s", -1}, {"10S", -1}, {"1d", -1},
-                     {"1sec", -1}, {"1m30s", -1}, {"1e9s", -1}, {"3000000000000h", -1}, {"1s\n", -1});
+    CHECK_QUANTITIES(text_parse_duration, {"", -1}, {"s", -1}, {"-1s", -1}, {"10 s", -1}, {"10S", -1},
+                     {"1d", -1}, {"1sec", -1}, {"1m30s", -1}, {"1e9s", -1}, {"3000000000000h", -1},
+                     {"1s\n", -1});
 }
 
 static void shares_of_cpus_are_numbers_or_percent(void **state)
 {
     (void)state;
     CHECK_QUANTITIES(text_parse_cpus, {"1", 1000}, {"0.5", 500}, {"50%", 500}, {"2", 2000}, {"250%", 2500},
-                     {"0.001", 1}, {"0", 0}, {"", -1}, {"%", -1}, {"50 %", -1}, {"1c", -1}, {"-1", -1}, {"50%%", -1},
-                     {"9000000000000000000", -1});
+                     {"0.001", 1}, {"0", 0}, {"", -1}, {"%", -1}, {"50 %", -1}, {"1c", -1}, {"-1", -1},
+                     {"50%%", -1}, {"9000000000000000000", -1});
 }
 
 static void counts_are_whole_numbers(void **state)
@@ -113,11 +117,22 @@ static void sizes_and_times_are_shown_as_people_write_them(void **state)
 static void plain_names_cannot_be_paths_or_options(void **state)
 {
     (void)state;
-    static const char *const plain[] = {"a", "data-2026", "A_b.c", "0", "x..y",
-                                        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
-    static const char *const other[] = {
-        "", ".", "..", ".hidden", "-x", "_x", "a/b", "a b", "a\n", "a\x7f", "\xc3\xa9", "a:b",
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
+    static const char *const plain[] = {
+        "a", "data-2026", "A_b.c",
+        "0", "x..y",      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
+    static const char *const other[] = {"",
+                                        ".",
+                                        "..",
+                                        ".hidden",
+                                        "-x",
+                                        "_x",
+                                        "a/b",
+                                        "a b",
+                                        "a\n",
+                                        "a\x7f",
+                                        "\xc3\xa9",
+                                        "a:b",
+                                        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         if (!text_is_plain_name(plain[i]))
             fail_msg("'%s' is refused", plain[i]);
@@ -152,13 +167,23 @@ static void well_formed_utf8_is_told_from_the_rest(void **state)
                                        "\xef\xbf\xbf",
                                        "\xf0\x90\x80\x80",
                                        "\xf4\x8f\xbf\xbf"};
-    static const char *const bad[] = {"\x80",                 /* a continuation alone */
-                                      "\xc0\x80", "\xc1\xbf", /* overlong forms */
-                                      "\xe0\x9f\xbf", "\xf0\x8f\xbf\xbf",
-                                      "\xed\xa0\x80", "\xed\xbf\xbf", /* surrogates */
-                                      "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xfe",
-                                      "\xc2", "\xe2\x82", "\xf0\x9f\x98", /* cut off */
-                                      "\xc2g", "\xe2\x82g", "\xe2\xc2\x80"};
+    static const char *const bad[] = {"\x80", /* a continuation alone */
+                                      "\xc0\x80",
+                                      "\xc1\xbf", /* overlong forms */
+                                      "\xe0\x9f\xbf",
+                                      "\xf0\x8f\xbf\xbf",
+                                      "\xed\xa0\x80",
+                                      "\xed\xbf\xbf", /* surrogates */
+                                      "\xf4\x90\x80\x80",
+                                      "\xf5\x80\x80\x80",
+                                      "\xff",
+                                      "\xfe",
+                                      "\xc2",
+                                      "\xe2\x82",
+                                      "\xf0\x9f\x98", /* cut off */
+                                      "\xc2g",
+                                      "\xe2\x82g",
+                                      "\xe2\xc2\x80"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         if (!text_is_utf8(good[i], strlen(good[i])))
             fail_msg("good[%zu] is refused", i);
@@ -193,7 +218,8 @@ static void every_character_is_well_formed_and_nothing_else_of_three_bytes(void 
     (void)state;
     size_t found = 0;
     for (unsigned bytes = 0; bytes < 1U << 24; bytes += 1) {
-        unsigned char text[3] = {(unsigned char)(bytes >> 16), (unsigned char)(bytes >> 8), (unsigned char)bytes};
+        unsigned char text[3] = {(unsigned char)(bytes >> 16), (unsigned char)(bytes >> 8),
+                                 (unsigned char)bytes};
         if (text[0] < 0xe0) {
             bytes |= 0xffff;
             continue;

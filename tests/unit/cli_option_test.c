@@ -4,10 +4,8 @@
 #include "cli/command.h"
 
 static const struct option_row rows[] = {
-    {"memory", 'm', "SIZE", "memory", "x"},
-    {"json", 'j', NULL, NULL, "x"},
-    {"quiet", 'q', NULL, NULL, "x"},
-    {"output-limit", 0, "SIZE", "output_limit", "x"},
+    {"memory", 'm', "SIZE", "memory", "x"}, {"json", 'j', NULL, NULL, "x"},
+    {"quiet", 'q', NULL, NULL, "x"},        {"output-limit", 0, "SIZE", "output_limit", "x"},
     {"output", 'o', "DIR", "output", "x"},
 };
 
@@ -49,8 +47,16 @@ static void check_steps(const char *const *arguments, const struct step *steps)
         free(argv[i]);
 }
 
-#define ARGUMENTS(...) (const char *const[]){__VA_ARGS__, NULL}
-#define STEPS(...)     (const struct step[]){__VA_ARGS__}
+#define ARGUMENTS(...)                                                                                       \
+    (const char *const[])                                                                                    \
+    {                                                                                                        \
+        __VA_ARGS__, NULL                                                                                    \
+    }
+#define STEPS(...)                                                                                           \
+    (const struct step[])                                                                                    \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
 
 static void options_take_their_values_in_every_spelling(void **state)
 {
@@ -69,19 +75,20 @@ static void options_take_their_values_in_every_spelling(void **state)
 static void letters_can_stand_together(void **state)
 {
     (void)state;
-    check_steps(ARGUMENTS("-jq"), STEPS({OPTION_ROW, "json", NULL}, {OPTION_ROW, "quiet", NULL}, {OPTION_END}));
-    check_steps(ARGUMENTS("-jm1G", "x"),
-                STEPS({OPTION_ROW, "json", NULL}, {OPTION_ROW, "memory", "1G"}, {OPTION_POSITIONAL, NULL, "x"},
-                      {OPTION_END}));
-    check_steps(ARGUMENTS("-jm", "1G"), STEPS({OPTION_ROW, "json", NULL}, {OPTION_ROW, "memory", "1G"}, {OPTION_END}));
+    check_steps(ARGUMENTS("-jq"),
+                STEPS({OPTION_ROW, "json", NULL}, {OPTION_ROW, "quiet", NULL}, {OPTION_END}));
+    check_steps(ARGUMENTS("-jm1G", "x"), STEPS({OPTION_ROW, "json", NULL}, {OPTION_ROW, "memory", "1G"},
+                                               {OPTION_POSITIONAL, NULL, "x"}, {OPTION_END}));
+    check_steps(ARGUMENTS("-jm", "1G"),
+                STEPS({OPTION_ROW, "json", NULL}, {OPTION_ROW, "memory", "1G"}, {OPTION_END}));
 }
 
 static void plain_arguments_and_the_rest_are_told_apart(void **state)
 {
     (void)state;
     check_steps(ARGUMENTS("file", "-", "", "-j"),
-                STEPS({OPTION_POSITIONAL, NULL, "file"}, {OPTION_POSITIONAL, NULL, "-"}, {OPTION_POSITIONAL, NULL, ""},
-                      {OPTION_ROW, "json", NULL}, {OPTION_END}));
+                STEPS({OPTION_POSITIONAL, NULL, "file"}, {OPTION_POSITIONAL, NULL, "-"},
+                      {OPTION_POSITIONAL, NULL, ""}, {OPTION_ROW, "json", NULL}, {OPTION_END}));
     check_steps(ARGUMENTS("-j", "--", "--no-option"), STEPS({OPTION_ROW, "json", NULL}, {OPTION_REST}));
     check_steps((const char *const[]){NULL}, STEPS({OPTION_END}));
 }

@@ -48,8 +48,9 @@ static int world_setup(void **state)
 static int world_teardown(void **state)
 {
     struct world *world = *state;
-    int *fds[] = {&world->box.control_fd, &world->box.stdin_fd,  &world->box.stdout_fd,
-                  &world->box.stderr_fd,  &world->box.listener_fd, &world->box.scratch_fd, &world->peer};
+    int *fds[] = {
+        &world->box.control_fd,  &world->box.stdin_fd,   &world->box.stdout_fd, &world->box.stderr_fd,
+        &world->box.listener_fd, &world->box.scratch_fd, &world->peer};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         scope_close_fd(fds[i]);
     launch_close(&world->launch);
@@ -93,8 +94,8 @@ static void plan_is_laid_out_as_init_reads_it(void **state)
     assert_int_equal(plan->read_count, 2);
     assert_int_equal(plan->write_count, 1);
     assert_int_equal(plan->device_count, 1);
-    static const char *const strings[] = {"/data/output", "/usr/bin/python3", "", "A=1", "/usr", "/lib", "/tmp",
-                                          "/dev/null"};
+    static const char *const strings[] = {"/data/output", "/usr/bin/python3", "", "A=1", "/usr", "/lib",
+                                          "/tmp",         "/dev/null"};
     const char *at = (const char *)(plan + 1), *end = (const char *)plan + plan->size;
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) {
         assert_true(at < end);
@@ -195,7 +196,10 @@ static void preparation_gives_both_sides_their_ends(void **state)
     assert_int_equal(read(world->launch.child_stdin, text, sizeof text), 2);
     char magic[4];
     assert_int_equal(pread(world->launch.init_fd, magic, 4, 0), 4);
-    assert_memory_equal(magic, "\x7f" "ELF", 4);
+    assert_memory_equal(magic,
+                        "\x7f"
+                        "ELF",
+                        4);
     assert_int_equal(pwrite(world->launch.init_fd, "x", 1, 0), -1);
     launch_close(&world->launch);
     launch_close(&world->launch);

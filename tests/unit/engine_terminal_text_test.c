@@ -49,7 +49,9 @@ static void control_characters_are_shown(void **state)
 static void controls_beyond_ascii_are_shown(void **state)
 {
     (void)state;
-    CHECK("\xc2\x9b" "31m", "\\u009b31m");
+    CHECK("\xc2\x9b"
+          "31m",
+          "\\u009b31m");
     CHECK("\xc2\x80\xc2\x9f", "\\u0080\\u009f");
     CHECK("\xc2\x85", "\\u0085");
 }
@@ -57,7 +59,9 @@ static void controls_beyond_ascii_are_shown(void **state)
 static void bytes_that_are_not_text_are_shown(void **state)
 {
     (void)state;
-    CHECK("\x9b" "31m", "\\x9b31m"); /* obeyed by terminals of eight bits */
+    CHECK("\x9b"
+          "31m",
+          "\\x9b31m"); /* obeyed by terminals of eight bits */
     CHECK("\xff\xfe", "\\xff\\xfe");
     CHECK("\xc3", "\\xc3");
     CHECK("\xe2\x82", "\\xe2\\x82");
@@ -65,7 +69,7 @@ static void bytes_that_are_not_text_are_shown(void **state)
     CHECK("\xc3z", "\\xc3z");
     CHECK("\xe2\x82\x1b[m", "\\xe2\\x82^[[m");
     CHECK("\xe2\xc3\xa9", "\\xe2\xc3\xa9");
-    CHECK("\xc0\x9b", "\\xc0\\x9b");         /* an overlong ESC */
+    CHECK("\xc0\x9b", "\\xc0\\x9b");          /* an overlong ESC */
     CHECK("\xe0\x80\x9b", "\\xe0\\x80\\x9b"); /* and a longer one */
     CHECK("\xf0\x80\x80\x9b", "\\xf0\\x80\\x80\\x9b");
     CHECK("\xed\xa0\x80", "\\xed\\xa0\\x80");
@@ -93,12 +97,14 @@ static void every_sequence_of_three_bytes_is_harmless(void **state)
 {
     (void)state;
     /* Each byte that means something of its own, and its neighbours. */
-    static const unsigned char bytes[] = {0x00, 0x09, 0x0a, 0x1b, 0x1f, 0x20, 0x41, 0x7e, 0x7f, 0x80, 0x85, 0x8f,
-                                          0x90, 0x9b, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xc3, 0xdf, 0xe0, 0xe1,
-                                          0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xf8, 0xfe, 0xff};
+    static const unsigned char bytes[] = {0x00, 0x09, 0x0a, 0x1b, 0x1f, 0x20, 0x41, 0x7e, 0x7f,
+                                          0x80, 0x85, 0x8f, 0x90, 0x9b, 0x9f, 0xa0, 0xbf, 0xc0,
+                                          0xc1, 0xc2, 0xc3, 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee,
+                                          0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xf8, 0xfe, 0xff};
     enum { COUNT = sizeof bytes };
     for (int i = 0; i < COUNT * COUNT * COUNT; i++) {
-        char text[4] = {(char)bytes[i % COUNT], (char)bytes[i / COUNT % COUNT], (char)bytes[i / COUNT / COUNT], '!'};
+        char text[4] = {(char)bytes[i % COUNT], (char)bytes[i / COUNT % COUNT],
+                        (char)bytes[i / COUNT / COUNT], '!'};
         scope_buffer clean = {0};
         assert_int_equal(terminal_text_clean(&clean, text, sizeof text), 0);
         if (!is_harmless(&clean))
@@ -114,11 +120,17 @@ static void nothing_is_held_back_but_a_begun_character(void **state)
     scope_buffer into = {0};
     assert_int_equal(terminal_text_append(&text, &into, "a\xe2\x82", 3), 0);
     assert_string_equal(into.data, "a");
-    assert_int_equal(terminal_text_append(&text, &into, "\xac" "b", 2), 0);
-    assert_string_equal(into.data, "a\xe2\x82\xac" "b");
+    assert_int_equal(terminal_text_append(&text, &into,
+                                          "\xac"
+                                          "b",
+                                          2),
+                     0);
+    assert_string_equal(into.data, "a\xe2\x82\xac"
+                                   "b");
     assert_int_equal(terminal_text_flush(&text, &into), 0);
     assert_int_equal(terminal_text_flush(&text, &into), 0);
-    assert_string_equal(into.data, "a\xe2\x82\xac" "b");
+    assert_string_equal(into.data, "a\xe2\x82\xac"
+                                   "b");
 }
 
 int main(void)

@@ -1,4 +1,5 @@
-/* What the unit tests share: a directory of their own, children that check for themselves, skips that say why. */
+/* What the unit tests share: a directory of their own, children that check for themselves, skips that say
+ * why. */
 #pragma once
 
 #include "base/error.h"
@@ -26,13 +27,13 @@
 /* ---- children ---- */
 
 /* A cmocka assertion that fails in a child would go on with the group's other tests there. */
-#define must(condition)                                                                                       \
-    do {                                                                                                      \
-        if (!(condition)) {                                                                                   \
-            fprintf(stderr, "%s:%d: does not hold in the child: %s (errno: %s)\n", __FILE__, __LINE__,        \
-                    #condition, strerror(errno));                                                             \
-            _exit(1);                                                                                         \
-        }                                                                                                     \
+#define must(condition)                                                                                      \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "%s:%d: does not hold in the child: %s (errno: %s)\n", __FILE__, __LINE__,       \
+                    #condition, strerror(errno));                                                            \
+            _exit(1);                                                                                        \
+        }                                                                                                    \
     } while (0)
 
 /* Runs `body` in a child and returns its wait status; a body that returns has done well. */
@@ -79,7 +80,8 @@ enum { SOME_USER = 64999 };
 static unused void become_some_user(void)
 {
     if (geteuid() == 0)
-        must(setresgid(SOME_USER, SOME_USER, SOME_USER) == 0 && setresuid(SOME_USER, SOME_USER, SOME_USER) == 0);
+        must(setresgid(SOME_USER, SOME_USER, SOME_USER) == 0 &&
+             setresuid(SOME_USER, SOME_USER, SOME_USER) == 0);
 }
 
 /* ---- a directory of one's own ---- */
@@ -114,7 +116,8 @@ static unused int scratch_teardown(void **state)
     close(scratch->fd);
     /* Not with the code under test. */
     char command[256];
-    snprintf(command, sizeof command, "chmod -R u+rwX %s 2>/dev/null; rm -rf %s", scratch->path, scratch->path);
+    snprintf(command, sizeof command, "chmod -R u+rwX %s 2>/dev/null; rm -rf %s", scratch->path,
+             scratch->path);
     int status = system(command);
     free(scratch);
     return status;
@@ -173,7 +176,7 @@ static unused void check_error(const struct error *err, enum error_kind kind, co
             fail_msg("'%s' is not in: %s", *words, err->text);
 }
 
-#define assert_error(err, kind, subject, ...)                                                                 \
+#define assert_error(err, kind, subject, ...)                                                                \
     check_error((err), (kind), (subject), (const char *const[]){__VA_ARGS__, NULL})
 
 /* ---- descriptors ---- */

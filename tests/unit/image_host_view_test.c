@@ -6,9 +6,19 @@
 static void programs_and_what_they_need_are_shown(void **state)
 {
     (void)state;
-    static const char *const shown[] = {"/usr", "/usr/bin/python3", "/bin/sh", "/sbin", "/lib", "/lib64/ld-linux-x86-64.so.2",
-                                        "/opt/tool", "/etc/ld.so.cache", "/etc/alternatives/awk", "/etc/localtime",
-                                        "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/openssl.cnf", "/etc/os-release"};
+    static const char *const shown[] = {"/usr",
+                                        "/usr/bin/python3",
+                                        "/bin/sh",
+                                        "/sbin",
+                                        "/lib",
+                                        "/lib64/ld-linux-x86-64.so.2",
+                                        "/opt/tool",
+                                        "/etc/ld.so.cache",
+                                        "/etc/alternatives/awk",
+                                        "/etc/localtime",
+                                        "/etc/ssl/certs/ca-certificates.crt",
+                                        "/etc/ssl/openssl.cnf",
+                                        "/etc/os-release"};
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         if (!host_view_shows(shown[i]))
             fail_msg("%s is hidden", shown[i]);
@@ -18,13 +28,14 @@ static void nothing_else_is_shown(void **state)
 {
     (void)state;
     static const char *const hidden[] = {
-        "/", "", "usr", "usr/bin", "/home", "/home/user", "/root", "/root/.ssh", "/var", "/var/lib", "/run", "/srv",
-        "/tmp", "/proc", "/sys", "/dev", "/boot", "/mnt", "/media", "/etc", "/etc/", "/etc/passwd", "/etc/shadow",
-        "/etc/ssl", "/etc/ssl/private", "/etc/ssl/private/key.pem", "/etc/hostname", "/etc/hosts", "/etc/machine-id",
-        "/etc/cloche.conf", "/etc/resolv.conf", "/etc/sudoers", "/etc/ssh/ssh_host_rsa_key", "/etc/fstab",
+        "/", "", "usr", "usr/bin", "/home", "/home/user", "/root", "/root/.ssh", "/var", "/var/lib", "/run",
+        "/srv", "/tmp", "/proc", "/sys", "/dev", "/boot", "/mnt", "/media", "/etc", "/etc/", "/etc/passwd",
+        "/etc/shadow", "/etc/ssl", "/etc/ssl/private", "/etc/ssl/private/key.pem", "/etc/hostname",
+        "/etc/hosts", "/etc/machine-id", "/etc/cloche.conf", "/etc/resolv.conf", "/etc/sudoers",
+        "/etc/ssh/ssh_host_rsa_key", "/etc/fstab",
         /* names that only begin like a shown one */
-        "/usr2", "/usrlocal", "/library", "/binary", "/etc/ld.so.cache~", "/etc/profile.d", "/etc/ssl/certs-private",
-        "/etc/magic.key", "/optional"};
+        "/usr2", "/usrlocal", "/library", "/binary", "/etc/ld.so.cache~", "/etc/profile.d",
+        "/etc/ssl/certs-private", "/etc/magic.key", "/optional"};
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
         if (host_view_shows(hidden[i]))
             fail_msg("%s is shown", hidden[i]);
@@ -33,8 +44,9 @@ static void nothing_else_is_shown(void **state)
 static void lists_name_nothing_secret(void **state)
 {
     (void)state;
-    static const char *const secrets[] = {"passwd", "shadow", "gshadow", "group",    "ssh",      "sudoers", "ssl",
-                                          "ssl/private", "machine-id", "hostname", "hosts", "cloche.conf", "krb5.keytab"};
+    static const char *const secrets[] = {"passwd",  "shadow",      "gshadow",     "group",      "ssh",
+                                          "sudoers", "ssl",         "ssl/private", "machine-id", "hostname",
+                                          "hosts",   "cloche.conf", "krb5.keytab"};
     for (size_t i = 0; host_view_etc[i]; i++) {
         assert_true(host_view_etc[i][0] != '/' && !strstr(host_view_etc[i], ".."));
         for (size_t j = 0; j < sizeof secrets / sizeof *secrets; j++)

@@ -104,7 +104,8 @@ static size_t check_directory(const struct place *place, int dir_fd)
         assert_int_equal(fstatat(dirfd(dir), entry->d_name, &status, AT_SYMLINK_NOFOLLOW), 0);
         assert_int_equal(status.st_mode & 07000, 0);
         if (S_ISDIR(status.st_mode))
-            files += check_directory(place, openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+            files +=
+                check_directory(place, openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         else if (S_ISREG(status.st_mode))
             files++;
     }
@@ -185,7 +186,8 @@ static void directory_is_made_where_it_is_missing(void **state)
     struct place *place = *state;
     write_text(place->box, "file", "x");
     strcat(place->into_path, "/new/below");
-    assert_int_equal(collect_files(place->box, place->into_path, &place->limits, place->result, &place->err), 0);
+    assert_int_equal(collect_files(place->box, place->into_path, &place->limits, place->result, &place->err),
+                     0);
     assert_file_holds(place->into, "new/below/file", "x");
 }
 
@@ -205,7 +207,7 @@ static void only_the_permission_to_run_is_kept(void **state)
     static const struct {
         const char *name;
         unsigned mode, saved;
-    } rows[] = {{"plain", 0644, 0644}, {"program", 0755, 0755}, {"setuid", 04755, 0755},
+    } rows[] = {{"plain", 0644, 0644},   {"program", 0755, 0755}, {"setuid", 04755, 0755},
                 {"setgid", 02711, 0755}, {"sticky", 01666, 0644}, {"group-only", 0010, 0755}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         write_text(place->box, rows[i].name, "x");
@@ -237,7 +239,8 @@ static void only_regular_files_are_taken(void **state)
     snprintf(address.sun_path, sizeof address.sun_path, "%s/box/socket", place->scratch->path);
     scope_fd listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
-    static const char *const others[] = {"link", "absolute", "dangling", "directory", "loop", "endless", "fifo", "socket"};
+    static const char *const others[] = {"link", "absolute", "dangling", "directory",
+                                         "loop", "endless",  "fifo",     "socket"};
     collect_into_empty(place);
     assert_int_equal(place->result->file_count, 1);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -422,9 +425,10 @@ static void odd_names_are_saved_as_they_are(void **state)
     char longest[256];
     memset(longest, 'x', 255);
     longest[255] = '\0';
-    const char *const names[] = {" ",          "-rf",   "...",  "..x",      "a b",       "*",     "$(id)", "`id`",
-                                 "a\\b",       "~",     "a'b",  "\xff\xfe", "\xc3\xa9",  "\"",    "&|;<>", "%s%n",
-                                 "\xe2\x80\xae", ".hidden", "con", longest,   "NAME=value", "name:stream"};
+    const char *const names[] = {" ",        "-rf",   "...",        "..x",        "a b",          "*",
+                                 "$(id)",    "`id`",  "a\\b",       "~",          "a'b",          "\xff\xfe",
+                                 "\xc3\xa9", "\"",    "&|;<>",      "%s%n",       "\xe2\x80\xae", ".hidden",
+                                 "con",      longest, "NAME=value", "name:stream"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         write_text(place->box, names[i], names[i]);
     collect_into_empty(place);
@@ -438,8 +442,17 @@ static void odd_names_are_saved_as_they_are(void **state)
 static void names_that_drive_terminals_or_scripts_are_not_saved(void **state)
 {
     struct place *place = *state;
-    static const char *const names[] = {"a\nb",     "\n",       "\x1b[31mred", "bell\a",        "back\b\bspace",
-                                        "return\r", "tab\t",    "delete\x7f",  "c1 \xc2\x9b" "31m", "nel \xc2\x85"};
+    static const char *const names[] = {"a\nb",
+                                        "\n",
+                                        "\x1b[31mred",
+                                        "bell\a",
+                                        "back\b\bspace",
+                                        "return\r",
+                                        "tab\t",
+                                        "delete\x7f",
+                                        "c1 \xc2\x9b"
+                                        "31m",
+                                        "nel \xc2\x85"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         write_text(place->box, names[i], "x");
     close(open_new(place->box, "directory\n"));
@@ -494,7 +507,8 @@ static void unreadable_body(void *data)
     must(collect_files(place->box, place->into_path, &place->limits, place->result, &place->err) == 0);
     must(place->result->file_count == 1 && place->result->omission_count == 2);
     must(omitted(place, "closed") && strcmp(omitted(place, "closed"), "not readable") == 0);
-    must(omitted(place, "closed-directory") && strcmp(omitted(place, "closed-directory"), "not readable") == 0);
+    must(omitted(place, "closed-directory") &&
+         strcmp(omitted(place, "closed-directory"), "not readable") == 0);
 }
 
 static void what_cannot_be_read_is_named(void **state)
@@ -528,7 +542,8 @@ static void hard_link_at_a_files_place_keeps_its_other_name(void **state)
     struct place *place = *state;
     write_text(place->box, "file", "from the box");
     assert_int_equal(linkat(place->scratch->fd, "canary", place->into, "file", 0), 0);
-    assert_int_equal(collect_files(place->box, place->into_path, &place->limits, place->result, &place->err), 0);
+    assert_int_equal(collect_files(place->box, place->into_path, &place->limits, place->result, &place->err),
+                     0);
     assert_file_holds(place->into, "file", "from the box");
     check_outside(place);
 }
@@ -604,10 +619,16 @@ static void one_artifact_is_taken_whole_or_not_at_all(void **state)
     struct place *place = *state;
     struct error err = {0};
     scope_buffer bytes = {0}, none = {0};
-    write_bytes(place->box, "program", "\x7f" "ELF\0x", 6);
+    write_bytes(place->box, "program",
+                "\x7f"
+                "ELF\0x",
+                6);
     assert_int_equal(collect_one(place->box, "program", 6, &bytes, &err), 0);
     assert_int_equal(bytes.length, 6);
-    assert_memory_equal(bytes.data, "\x7f" "ELF\0x", 6);
+    assert_memory_equal(bytes.data,
+                        "\x7f"
+                        "ELF\0x",
+                        6);
     assert_true(collect_one(place->box, "program", 5, &none, &err) < 0);
     assert_error(&err, ERROR_SPEC, "code", "larger than 5 bytes");
     assert_int_equal(symlinkat("/etc/passwd", place->box, "link"), 0);

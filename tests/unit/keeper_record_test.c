@@ -1,7 +1,7 @@
 /* Records: who owns which box, and what becomes of boxes whose owner is dead.
  *
- * Each test is a child that is another user with a state directory of its own, so that no box of this machine is
- * touched; what only root can see is tested in namespaces of its own. */
+ * Each test is a child that is another user with a state directory of its own, so that no box of this machine
+ * is touched; what only root can see is tested in namespaces of its own. */
 #define SCRATCH_ROOT "/dev/shm"
 #include "harness.h"
 
@@ -464,8 +464,10 @@ static void root_in_namespaces(void)
     must(record.identity.has_uid && record.identity.uid == (uid_t)(0x70000000 + record.number));
     make_directory(&record);
     must(strncmp(record.identity.directory, "/var/lib/cloche/box/", 20) == 0);
-    must(stat(record.identity.directory, &status) == 0 && (status.st_mode & 0766) == 0700); /* at most to pass */
-    must(record_give_back(&record) == 0 && entries_in("/run/cloche") == 0 && entries_in("/var/lib/cloche/box") == 0);
+    must(stat(record.identity.directory, &status) == 0 &&
+         (status.st_mode & 0766) == 0700); /* at most to pass */
+    must(record_give_back(&record) == 0 && entries_in("/run/cloche") == 0 &&
+         entries_in("/var/lib/cloche/box") == 0);
     /* A process of a dead owner's box is known by its uid alone. */
     take(&dead);
     uid_t uid = dead.identity.uid;

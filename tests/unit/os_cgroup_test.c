@@ -137,7 +137,8 @@ static void ordinary_user_body(void *data)
     struct cgroup_layout layout;
     cgroup_layout_find(&layout);
     must(layout.version == CGROUP_NONE); /* that user owns nothing */
-    must(strstr(layout.why_not, "root") || strstr(layout.why_not, "delegated") || strstr(layout.why_not, "mounted"));
+    must(strstr(layout.why_not, "root") || strstr(layout.why_not, "delegated") ||
+         strstr(layout.why_not, "mounted"));
 }
 
 static void stranger_is_told_why_not(void **state)
@@ -156,7 +157,8 @@ static void limits_are_written_before_anyone_is_inside(void **state)
     group_path(world, CGROUP_MEMORY, path, sizeof path);
     bool v2 = world->layout.version == CGROUP_V2;
     scope_fd memory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(file_read_attribute(memory, v2 ? "memory.max" : "memory.limit_in_bytes", text, sizeof text) > 0);
+    assert_true(file_read_attribute(memory, v2 ? "memory.max" : "memory.limit_in_bytes", text, sizeof text) >
+                0);
     assert_int_equal(atoll(text), 64 << 20);
     group_path(world, CGROUP_PIDS, path, sizeof path);
     scope_fd pids = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -72,7 +72,8 @@ static void nothing_granted_body(void *data)
     must(!can_open(rules->scratch, "inside/file", O_RDONLY));
     must(!can_open(rules->scratch, "inside", O_RDONLY | O_DIRECTORY));
     must(!can_open(rules->scratch, "inside/new", O_WRONLY | O_CREAT));
-    must(mkdirat(rules->scratch->fd, "inside/new", 0755) < 0 && errno == EACCES); /* by an open directory too */
+    must(mkdirat(rules->scratch->fd, "inside/new", 0755) < 0 &&
+         errno == EACCES); /* by an open directory too */
     must(unlinkat(rules->scratch->fd, "inside/file", 0) < 0 && errno == EACCES);
     execl("/bin/true", "true", (char *)NULL);
     must(errno == EACCES);
@@ -176,8 +177,8 @@ static void one_file_body(void *data)
     int ruleset = new_ruleset();
     grant(ruleset, scratch_path(rules->scratch, "inside/file"), LANDLOCK_READ_WRITE);
     grant(ruleset, "/dev/null", LANDLOCK_DEVICE);
-    must(landlock_ruleset_grant(ruleset, landlock_abi(), scratch_path(rules->scratch, "absent"), LANDLOCK_READ) ==
-         -ENOENT);
+    must(landlock_ruleset_grant(ruleset, landlock_abi(), scratch_path(rules->scratch, "absent"),
+                                LANDLOCK_READ) == -ENOENT);
     enforce(ruleset);
     must(can_open(rules->scratch, "inside/file", O_RDWR));
     must(can_open(rules->scratch, "../../dev/null", O_RDWR));
@@ -198,7 +199,8 @@ static void old_kernel_body(void *data)
 {
     const struct rules *rules = data;
     for (int abi = landlock_abi(); abi >= 1; abi--) {
-        int ruleset = landlock_ruleset_new(abi, true, LANDLOCK_SCOPE_SIGNALS | LANDLOCK_SCOPE_ABSTRACT_SOCKETS);
+        int ruleset =
+            landlock_ruleset_new(abi, true, LANDLOCK_SCOPE_SIGNALS | LANDLOCK_SCOPE_ABSTRACT_SOCKETS);
         must(ruleset >= 0);
         for (int kind = LANDLOCK_READ; kind <= LANDLOCK_DEVICE; kind++) {
             must(landlock_ruleset_grant(ruleset, abi, scratch_path(rules->scratch, "inside"),
@@ -243,8 +245,8 @@ static void scope_body(void *data)
 {
     const struct rules *rules = data;
     pid_t outside = getppid();
-    int ruleset = landlock_ruleset_new(landlock_abi(), false,
-                                       LANDLOCK_SCOPE_SIGNALS | LANDLOCK_SCOPE_ABSTRACT_SOCKETS);
+    int ruleset =
+        landlock_ruleset_new(landlock_abi(), false, LANDLOCK_SCOPE_SIGNALS | LANDLOCK_SCOPE_ABSTRACT_SOCKETS);
     must(ruleset >= 0);
     must(kill(outside, 0) == 0);
     enforce(ruleset);

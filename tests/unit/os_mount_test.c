@@ -58,7 +58,8 @@ static void flags_body(void *data)
         must(mount_new("tmpfs", "new", flags, "size=64k,mode=0700") == 0);
         must(flags_of("new") == wanted);
         must(umount2("new", MNT_DETACH) == 0);
-        must(mount_bind(AT_FDCWD, "from", AT_FDCWD, "to", 0) == 0 && mount_restrict(AT_FDCWD, "to", flags) == 0);
+        must(mount_bind(AT_FDCWD, "from", AT_FDCWD, "to", 0) == 0 &&
+             mount_restrict(AT_FDCWD, "to", flags) == 0);
         must(flags_of("to") == wanted);
         must(umount2("to", MNT_DETACH) == 0);
     }
@@ -93,7 +94,8 @@ static void recursive_body(void *data)
     must(mkdir("from", 0755) == 0 && mkdir("to", 0755) == 0 && mkdir("from/below", 0755) == 0);
     must(mount("tmpfs", "from/below", "tmpfs", 0, NULL) == 0);
     make_file("from/below/file", "x");
-    must(mount_bind(AT_FDCWD, "from", AT_FDCWD, "to", MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_RECURSIVE) == 0);
+    must(mount_bind(AT_FDCWD, "from", AT_FDCWD, "to", MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_RECURSIVE) ==
+         0);
     must(!can_write("to/new") && !can_write("to/below/file"));
     must(flags_of("to/below") == (ST_RDONLY | ST_NOSUID));
     must(can_write("from/below/file"));
@@ -134,7 +136,8 @@ static void descriptor_body(void *data)
     make_file("from/file", "x");
     make_file("one", "the file");
     make_file("cover", "covered");
-    scope_fd from = open("from", O_PATH | O_DIRECTORY | O_CLOEXEC), to = open("to", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    scope_fd from = open("from", O_PATH | O_DIRECTORY | O_CLOEXEC),
+             to = open("to", O_PATH | O_DIRECTORY | O_CLOEXEC);
     scope_fd tree = mount_clone_tree(from, "", MOUNT_READ_ONLY, -1);
     must(tree >= 0 && (fcntl(tree, F_GETFD) & FD_CLOEXEC));
     must(mount_attach(tree, to, "") == 0);

@@ -1,7 +1,7 @@
 /* The system-call filters against the table that they are made from.
  *
- * The generated programs are run here by an interpreter of the test's own, with any arguments; a few answers are
- * asked from the kernel itself, in children that wear the filter. */
+ * The generated programs are run here by an interpreter of the test's own, with any arguments; a few answers
+ * are asked from the kernel itself, in children that wear the filter. */
 #include "harness.h"
 
 #include "os/process.h"
@@ -106,7 +106,8 @@ static enum policy_verdict filter_answer(enum policy_variant variant, int number
     return verdict_of(run_program(variant, &data));
 }
 
-static enum policy_verdict answer_with(enum policy_variant variant, const char *name, int argument, uint64_t value)
+static enum policy_verdict answer_with(enum policy_variant variant, const char *name, int argument,
+                                       uint64_t value)
 {
     uint64_t arguments[6] = {0};
     arguments[argument] = value;
@@ -125,7 +126,8 @@ static int number_of(const struct policy_row *row)
 static bool condition_holds(const struct policy_condition *condition, const uint64_t *arguments)
 {
     uint32_t value = (uint32_t)arguments[condition->argument];
-    return condition->any_set ? (value & condition->mask) != 0 : (value & condition->mask) == condition->value;
+    return condition->any_set ? (value & condition->mask) != 0
+                              : (value & condition->mask) == condition->value;
 }
 
 static enum policy_verdict table_answer(const struct policy_row *row, enum policy_variant variant,
@@ -212,8 +214,10 @@ static void boxes_without_namespaces_are_never_freer(void **state)
         if (row->verdict[POLICY_CONTAINER] != VERDICT_ALLOW && !row->checks)
             for (int variant = 0; variant < POLICY_VARIANTS; variant++)
                 if (row->verdict[variant] == VERDICT_ALLOW)
-                    fail_msg("%s is refused in a container and allowed in %s", row->name, programs[variant].name);
-        if (row->verdict[POLICY_PROCESS] != VERDICT_ALLOW && row->verdict[POLICY_PROCESS_SHARED_UID] == VERDICT_ALLOW)
+                    fail_msg("%s is refused in a container and allowed in %s", row->name,
+                             programs[variant].name);
+        if (row->verdict[POLICY_PROCESS] != VERDICT_ALLOW &&
+            row->verdict[POLICY_PROCESS_SHARED_UID] == VERDICT_ALLOW)
             fail_msg("%s: the caller's own uid gives more than one of the box's own", row->name);
     }
 }
@@ -290,9 +294,11 @@ static void foreign_interfaces_have_no_calls_at_all(void **state)
         for (int number = 0; number < NUMBERS; number++) {
             for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
                 struct seccomp_data data = {.nr = number, .arch = foreign[i]};
-                assert_int_equal(verdict_of(run_program((enum policy_variant)variant, &data)), VERDICT_ENOSYS);
+                assert_int_equal(verdict_of(run_program((enum policy_variant)variant, &data)),
+                                 VERDICT_ENOSYS);
             }
-            assert_int_equal(filter_answer((enum policy_variant)variant, number | X32_BIT, NULL), VERDICT_ENOSYS);
+            assert_int_equal(filter_answer((enum policy_variant)variant, number | X32_BIT, NULL),
+                             VERDICT_ENOSYS);
         }
 }
 
@@ -307,16 +313,72 @@ static void names_of_calls_are_those_of_the_table(void **state)
 
 /* ---- what must be refused, whatever the table says ---- */
 
-static const char *const dangerous[] = {
-    "io_uring_setup", "io_uring_enter", "io_uring_register", "bpf", "perf_event_open", "userfaultfd", "keyctl",
-    "add_key", "request_key", "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd",
-    "kcmp", "open_by_handle_at", "name_to_handle_at", "mount", "umount2", "pivot_root", "fsopen", "fsconfig",
-    "fsmount", "fspick", "move_mount", "open_tree", "mount_setattr", "chroot", "setns", "unshare", "clone3",
-    "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot", "swapon", "swapoff",
-    "iopl", "ioperm", "modify_ldt", "acct", "quotactl", "syslog", "settimeofday", "clock_settime", "clock_adjtime",
-    "adjtimex", "sethostname", "setdomainname", "vhangup", "fanotify_init", "lookup_dcookie", "uselib", "ustat",
-    "create_module", "get_kernel_syms", "query_module", "nfsservctl", "_sysctl", "openat2", "move_pages",
-    "migrate_pages", "mbind", "set_mempolicy"};
+static const char *const dangerous[] = {"io_uring_setup",
+                                        "io_uring_enter",
+                                        "io_uring_register",
+                                        "bpf",
+                                        "perf_event_open",
+                                        "userfaultfd",
+                                        "keyctl",
+                                        "add_key",
+                                        "request_key",
+                                        "ptrace",
+                                        "process_vm_readv",
+                                        "process_vm_writev",
+                                        "process_madvise",
+                                        "pidfd_getfd",
+                                        "kcmp",
+                                        "open_by_handle_at",
+                                        "name_to_handle_at",
+                                        "mount",
+                                        "umount2",
+                                        "pivot_root",
+                                        "fsopen",
+                                        "fsconfig",
+                                        "fsmount",
+                                        "fspick",
+                                        "move_mount",
+                                        "open_tree",
+                                        "mount_setattr",
+                                        "chroot",
+                                        "setns",
+                                        "unshare",
+                                        "clone3",
+                                        "init_module",
+                                        "finit_module",
+                                        "delete_module",
+                                        "kexec_load",
+                                        "kexec_file_load",
+                                        "reboot",
+                                        "swapon",
+                                        "swapoff",
+                                        "iopl",
+                                        "ioperm",
+                                        "modify_ldt",
+                                        "acct",
+                                        "quotactl",
+                                        "syslog",
+                                        "settimeofday",
+                                        "clock_settime",
+                                        "clock_adjtime",
+                                        "adjtimex",
+                                        "sethostname",
+                                        "setdomainname",
+                                        "vhangup",
+                                        "fanotify_init",
+                                        "lookup_dcookie",
+                                        "uselib",
+                                        "ustat",
+                                        "create_module",
+                                        "get_kernel_syms",
+                                        "query_module",
+                                        "nfsservctl",
+                                        "_sysctl",
+                                        "openat2",
+                                        "move_pages",
+                                        "migrate_pages",
+                                        "mbind",
+                                        "set_mempolicy"};
 
 static void dangerous_calls_are_refused_whatever_their_arguments(void **state)
 {
@@ -342,8 +404,9 @@ static void dangerous_calls_are_refused_whatever_their_arguments(void **state)
 static void mounting_and_changing_namespaces_ends_the_box(void **state)
 {
     (void)state;
-    static const char *const ending[] = {"mount", "umount2", "pivot_root", "fsopen", "move_mount", "open_tree",
-                                         "setns", "bpf", "open_by_handle_at", "kexec_load", "init_module"};
+    static const char *const ending[] = {
+        "mount", "umount2", "pivot_root",        "fsopen",     "move_mount", "open_tree",
+        "setns", "bpf",     "open_by_handle_at", "kexec_load", "init_module"};
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
         for (int variant = 0; variant < POLICY_VARIANTS; variant++)
             assert_int_equal(answer_with((enum policy_variant)variant, ending[i], 0, 0), VERDICT_KILL);
@@ -366,7 +429,8 @@ static void clone_makes_no_namespace(void **state)
         assert_int_equal(answer_with((enum policy_variant)variant, "clone", 0, SIGCHLD), VERDICT_ALLOW);
         assert_int_equal(answer_with((enum policy_variant)variant, "clone", 0, THREAD), VERDICT_ALLOW);
         for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
-            assert_int_equal(answer_with((enum policy_variant)variant, "clone", 0, flags[i] | SIGCHLD), VERDICT_EPERM);
+            assert_int_equal(answer_with((enum policy_variant)variant, "clone", 0, flags[i] | SIGCHLD),
+                             VERDICT_EPERM);
             assert_int_equal(answer_with((enum policy_variant)variant, "clone", 0, flags[i] | 1ULL << 63),
                              VERDICT_EPERM);
         }
@@ -389,7 +453,8 @@ static void sockets_are_of_the_unix_kind_or_not_at_all(void **state)
             for (int i = 0; i < POLICY_VARIANTS; i++) {
                 enum policy_variant variant = (enum policy_variant)i;
                 bool may = is_unix && variant == POLICY_CONTAINER;
-                assert_int_equal(answer_with(variant, "socket", 0, family | above), may ? VERDICT_ALLOW : VERDICT_EPERM);
+                assert_int_equal(answer_with(variant, "socket", 0, family | above),
+                                 may ? VERDICT_ALLOW : VERDICT_EPERM);
                 assert_int_equal(pair_answer(variant, family | above, SOCK_STREAM | SOCK_CLOEXEC | above),
                                  is_unix ? VERDICT_ALLOW : VERDICT_EPERM);
             }
@@ -407,10 +472,13 @@ static void sockets_reach_no_name_of_the_host(void **state)
         for (size_t j = 0; j < sizeof calls / sizeof *calls; j++)
             assert_int_equal(answer_with(variant, calls[j], 0, 3), own ? VERDICT_ALLOW : VERDICT_EPERM);
         /* A pair of datagram sockets could send to any name. */
-        static const uint64_t flags[] = {0, SOCK_NONBLOCK, SOCK_CLOEXEC, SOCK_NONBLOCK | SOCK_CLOEXEC, 1ULL << 32};
+        static const uint64_t flags[] = {0, SOCK_NONBLOCK, SOCK_CLOEXEC, SOCK_NONBLOCK | SOCK_CLOEXEC,
+                                         1ULL << 32};
         for (size_t j = 0; j < sizeof flags / sizeof *flags; j++) {
-            assert_int_equal(pair_answer(variant, AF_UNIX, SOCK_DGRAM | flags[j]), own ? VERDICT_ALLOW : VERDICT_EPERM);
-            assert_int_equal(pair_answer(variant, AF_UNIX, SOCK_RAW | flags[j]), own ? VERDICT_ALLOW : VERDICT_EPERM);
+            assert_int_equal(pair_answer(variant, AF_UNIX, SOCK_DGRAM | flags[j]),
+                             own ? VERDICT_ALLOW : VERDICT_EPERM);
+            assert_int_equal(pair_answer(variant, AF_UNIX, SOCK_RAW | flags[j]),
+                             own ? VERDICT_ALLOW : VERDICT_EPERM);
             assert_int_equal(pair_answer(variant, AF_UNIX, SOCK_SEQPACKET | flags[j]), VERDICT_ALLOW);
         }
     }
@@ -420,14 +488,19 @@ static void terminals_take_no_input_from_the_box(void **state)
 {
     (void)state;
     for (int variant = 0; variant < POLICY_VARIANTS; variant++) {
-        static const uint64_t refused[] = {0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */, 0x541d /* TIOCCONS */};
+        static const uint64_t refused[] = {0x5412 /* TIOCSTI */, 0x541c /* TIOCLINUX */,
+                                           0x541d /* TIOCCONS */};
         for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-            assert_int_equal(answer_with((enum policy_variant)variant, "ioctl", 1, refused[i]), VERDICT_EPERM);
-            assert_int_equal(answer_with((enum policy_variant)variant, "ioctl", 1, refused[i] | 0xabcULL << 32),
+            assert_int_equal(answer_with((enum policy_variant)variant, "ioctl", 1, refused[i]),
                              VERDICT_EPERM);
+            assert_int_equal(
+                answer_with((enum policy_variant)variant, "ioctl", 1, refused[i] | 0xabcULL << 32),
+                VERDICT_EPERM);
         }
-        assert_int_equal(answer_with((enum policy_variant)variant, "ioctl", 1, 0x5401 /* TCGETS */), VERDICT_ALLOW);
-        assert_int_equal(answer_with((enum policy_variant)variant, "ioctl", 1, 0x541b /* FIONREAD */), VERDICT_ALLOW);
+        assert_int_equal(answer_with((enum policy_variant)variant, "ioctl", 1, 0x5401 /* TCGETS */),
+                         VERDICT_ALLOW);
+        assert_int_equal(answer_with((enum policy_variant)variant, "ioctl", 1, 0x541b /* FIONREAD */),
+                         VERDICT_ALLOW);
     }
 }
 
@@ -457,10 +530,34 @@ static void no_device_and_no_set_id_file_is_made(void **state)
 static void what_every_program_does_is_allowed(void **state)
 {
     (void)state;
-    static const char *const everyday[] = {
-        "read", "write", "close", "mmap", "mprotect", "munmap", "brk", "futex", "execve", "exit_group", "wait4",
-        "pipe2", "dup2", "fork", "vfork", "getrandom", "epoll_wait", "eventfd2", "timerfd_create", "clock_gettime",
-        "sched_getaffinity", "rt_sigaction", "set_robust_list", "rseq", "statx", "getdents64", "unlink", "rename"};
+    static const char *const everyday[] = {"read",
+                                           "write",
+                                           "close",
+                                           "mmap",
+                                           "mprotect",
+                                           "munmap",
+                                           "brk",
+                                           "futex",
+                                           "execve",
+                                           "exit_group",
+                                           "wait4",
+                                           "pipe2",
+                                           "dup2",
+                                           "fork",
+                                           "vfork",
+                                           "getrandom",
+                                           "epoll_wait",
+                                           "eventfd2",
+                                           "timerfd_create",
+                                           "clock_gettime",
+                                           "sched_getaffinity",
+                                           "rt_sigaction",
+                                           "set_robust_list",
+                                           "rseq",
+                                           "statx",
+                                           "getdents64",
+                                           "unlink",
+                                           "rename"};
     for (size_t i = 0; i < sizeof everyday / sizeof *everyday; i++)
         for (int variant = 0; variant < POLICY_VARIANTS; variant++)
             assert_int_equal(answer_with((enum policy_variant)variant, everyday[i], 0, 0), VERDICT_ALLOW);

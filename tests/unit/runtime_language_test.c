@@ -35,11 +35,14 @@ static void load_refused(const struct scratch *scratch, const char *text, const 
     assert_null(table.rows); /* nothing to free */
 }
 
-#define LOAD_REFUSED(scratch, text, ...) load_refused((scratch), (text), (const char *const[]){__VA_ARGS__, NULL})
+#define LOAD_REFUSED(scratch, text, ...)                                                                     \
+    load_refused((scratch), (text), (const char *const[]){__VA_ARGS__, NULL})
 
-#define RUBY                                                                                                  \
-    "{\"name\": \"ruby\", \"extensions\": [\"rb\"], \"find\": [\"/usr/bin/ruby\", \"/opt/ruby\"], \"file\": \"main.rb\", " \
-    "\"run\": [\"{runtime}\", \"{code}\"], \"environment\": {\"RUBYOPT\": \"-W0\"}, \"missing\": \"apt-get install ruby\"}"
+#define RUBY                                                                                                 \
+    "{\"name\": \"ruby\", \"extensions\": [\"rb\"], \"find\": [\"/usr/bin/ruby\", \"/opt/ruby\"], "          \
+    "\"file\": \"main.rb\", "                                                                                \
+    "\"run\": [\"{runtime}\", \"{code}\"], \"environment\": {\"RUBYOPT\": \"-W0\"}, \"missing\": \"apt-get " \
+    "install ruby\"}"
 
 static void built_in_languages_are_there(void **state)
 {
@@ -134,11 +137,13 @@ static void row_can_be_added_without_code(void **state)
 static void compile_step_is_read(void **state)
 {
     struct language_table table;
-    load_well(*state,
-              "{\"name\": \"d\", \"file\": \"main.d\", \"run\": [\"{code}\"], \"probe\": [\"/bin/true\"], \"compile\": "
-              "{\"find\": [\"/usr/bin/dmd\"], \"run\": [\"{compiler}\", \"{code}\"], \"artifact\": \"program\", "
-              "\"environment\": {\"D\": \"{tmp}\"}}}",
-              &table);
+    load_well(
+        *state,
+        "{\"name\": \"d\", \"file\": \"main.d\", \"run\": [\"{code}\"], \"probe\": [\"/bin/true\"], "
+        "\"compile\": "
+        "{\"find\": [\"/usr/bin/dmd\"], \"run\": [\"{compiler}\", \"{code}\"], \"artifact\": \"program\", "
+        "\"environment\": {\"D\": \"{tmp}\"}}}",
+        &table);
     const struct language *row = &table.rows[0];
     assert_true(row->has_compile);
     assert_string_equal(row->artifact, "program");
@@ -155,7 +160,8 @@ static void later_files_come_first_and_all_before_the_built_in(void **state)
     struct error err;
     static const char *const texts[] = {
         "{\"name\": \"python\", \"extensions\": [\"py\"], \"file\": \"first.py\", \"run\": [\"/first\"]}",
-        "{\"name\": \"python\", \"extensions\": [\"py\"], \"file\": \"second.py\", \"run\": [\"/second\"]}", NULL};
+        "{\"name\": \"python\", \"extensions\": [\"py\"], \"file\": \"second.py\", \"run\": [\"/second\"]}",
+        NULL};
     assert_int_equal(load(*state, texts, &table, &err), 0);
     assert_string_equal(table.rows[0].file, "second.py");
     assert_string_equal(table.rows[1].file, "first.py");
@@ -165,26 +171,31 @@ static void later_files_come_first_and_all_before_the_built_in(void **state)
 
 static void unknown_keys_are_refused_by_name(void **state)
 {
-    LOAD_REFUSED(*state, "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"fnid\": [\"/x\"]}", "'fnid'");
-    LOAD_REFUSED(*state, "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"artifact\": \"p\"}", "'artifact'");
+    LOAD_REFUSED(*state, "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"fnid\": [\"/x\"]}",
+                 "'fnid'");
+    LOAD_REFUSED(*state, "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"artifact\": \"p\"}",
+                 "'artifact'");
     LOAD_REFUSED(*state,
-                 "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"compile\": {\"run\": [\"c\"], \"artifact\": "
+                 "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"compile\": {\"run\": [\"c\"], "
+                 "\"artifact\": "
                  "\"p\", \"probe\": [\"x\"]}}",
                  "'probe'");
 }
 
 static void wrong_types_are_refused(void **state)
 {
-    static const char *const keys[] = {"name", "file", "missing", "extensions", "find", "run", "probe", "compile",
-                                       "environment"};
+    static const char *const keys[] = {"name", "file",  "missing", "extensions", "find",
+                                       "run",  "probe", "compile", "environment"};
     static const char *const values[] = {"5", "true", "null", "[5]", "{\"A\": 5}", "[[\"x\"]]"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         for (size_t j = 0; j < sizeof values / sizeof *values; j++) {
             char text[256] = "{";
-            static const char *const needed[][2] = {{"name", "\"x\""}, {"file", "\"x.x\""}, {"run", "[\"x\"]"}};
+            static const char *const needed[][2] = {
+                {"name", "\"x\""}, {"file", "\"x.x\""}, {"run", "[\"x\"]"}};
             for (size_t k = 0; k < 3; k++)
                 if (strcmp(keys[i], needed[k][0]) != 0)
-                    snprintf(text + strlen(text), sizeof text - strlen(text), "\"%s\": %s, ", needed[k][0], needed[k][1]);
+                    snprintf(text + strlen(text), sizeof text - strlen(text), "\"%s\": %s, ", needed[k][0],
+                             needed[k][1]);
             snprintf(text + strlen(text), sizeof text - strlen(text), "\"%s\": %s}", keys[i], values[j]);
             LOAD_REFUSED(*state, text, "language-0.json");
         }
@@ -199,22 +210,26 @@ static void incomplete_rows_are_refused(void **state)
     LOAD_REFUSED(*state, "{\"file\": \"x.x\", \"run\": [\"x\"]}", "name");
     LOAD_REFUSED(*state, "{\"name\": \"x\", \"file\": \"x.x\"}", "run");
     LOAD_REFUSED(*state, "{\"name\": \"x\", \"file\": \"x.x\", \"run\": []}", "run");
-    LOAD_REFUSED(*state, "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"compile\": {\"run\": [\"c\"]}}",
+    LOAD_REFUSED(*state,
+                 "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"compile\": {\"run\": [\"c\"]}}",
                  "artifact");
-    LOAD_REFUSED(*state, "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"compile\": {\"artifact\": \"p\"}}",
+    LOAD_REFUSED(*state,
+                 "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"compile\": {\"artifact\": \"p\"}}",
                  "run");
     LOAD_REFUSED(*state, "[" RUBY ", {\"name\": \"x\"}]", "file"); /* the good row before it is given back */
 }
 
 static void file_names_cannot_be_paths(void **state)
 {
-    static const char *const names[] = {"a/b", "../x", "/etc/passwd", "..", ".", "", "a b", "-x", "a\\n", ".bashrc"};
+    static const char *const names[] = {"a/b", "../x", "/etc/passwd", "..",   ".",
+                                        "",    "a b",  "-x",          "a\\n", ".bashrc"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char text[256];
         snprintf(text, sizeof text, "{\"name\": \"x\", \"file\": \"%s\", \"run\": [\"x\"]}", names[i]);
         LOAD_REFUSED(*state, text, "plain");
         snprintf(text, sizeof text,
-                 "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"compile\": {\"run\": [\"c\"], \"artifact\": "
+                 "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"compile\": {\"run\": [\"c\"], "
+                 "\"artifact\": "
                  "\"%s\"}}",
                  names[i]);
         LOAD_REFUSED(*state, text, "artifact");
@@ -227,7 +242,8 @@ static void variables_have_names(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char text[256];
         snprintf(text, sizeof text,
-                 "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"environment\": {\"%s\": \"1\"}}", names[i]);
+                 "{\"name\": \"x\", \"file\": \"x.x\", \"run\": [\"x\"], \"environment\": {\"%s\": \"1\"}}",
+                 names[i]);
         LOAD_REFUSED(*state, text, "environment");
     }
 }
@@ -237,7 +253,8 @@ static void what_is_not_json_is_refused_with_its_place(void **state)
     LOAD_REFUSED(*state, "", "language-0.json:1");
     LOAD_REFUSED(*state, "{\"name\": \"x\",\n oops}", "language-0.json:2:");
     LOAD_REFUSED(*state, "\"text\"", "language-0.json");
-    LOAD_REFUSED(*state, "{\"name\": \"x\", \"name\": \"y\", \"file\": \"x.x\", \"run\": [\"x\"]}", "language-0.json");
+    LOAD_REFUSED(*state, "{\"name\": \"x\", \"name\": \"y\", \"file\": \"x.x\", \"run\": [\"x\"]}",
+                 "language-0.json");
     LOAD_REFUSED(*state, "{\"name\": \"a\\u0000b\", \"file\": \"x.x\", \"run\": [\"x\"]}", "language-0.json");
     LOAD_REFUSED(*state, RUBY " " RUBY, "language-0.json");
 }
@@ -266,10 +283,20 @@ static void extension_is_what_follows_the_last_dot(void **state)
     assert_int_equal(load(*state, (const char *const[]){NULL}, &table, &err), 0);
     static const struct {
         const char *file, *language;
-    } rows[] = {{"hello.py", "python"}, {"a.tar.py", "python"}, {"x.mjs", "javascript"}, {"x.ts", "typescript"},
-                {"x.sh", "bash"},       {"main.go", "go"},      {"main.c", "c"},         {".py", "python"},
-                {"py", NULL},           {"a.", NULL},           {"a.PY", NULL},          {"a.pyx", NULL},
-                {"", NULL},             {"a.py ", NULL}};
+    } rows[] = {{"hello.py", "python"},
+                {"a.tar.py", "python"},
+                {"x.mjs", "javascript"},
+                {"x.ts", "typescript"},
+                {"x.sh", "bash"},
+                {"main.go", "go"},
+                {"main.c", "c"},
+                {".py", "python"},
+                {"py", NULL},
+                {"a.", NULL},
+                {"a.PY", NULL},
+                {"a.pyx", NULL},
+                {"", NULL},
+                {"a.py ", NULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const char *found = language_by_extension(&table, rows[i].file);
         if (rows[i].language ? !found || strcmp(found, rows[i].language) != 0 : found != NULL)
@@ -327,7 +354,8 @@ static void both_programs_of_a_row_must_be_there(void **state)
     struct language_table table;
     const char *runtime, *compiler;
     load_well(scratch,
-              "{\"name\": \"x\", \"file\": \"x.x\", \"find\": [\"/usr/bin/run\"], \"run\": [\"{runtime}\"], \"compile\": "
+              "{\"name\": \"x\", \"file\": \"x.x\", \"find\": [\"/usr/bin/run\"], \"run\": [\"{runtime}\"], "
+              "\"compile\": "
               "{\"find\": [\"/usr/bin/compile\"], \"run\": [\"{compiler}\"], \"artifact\": \"p\"}}",
               &table);
     put_program(scratch, "root/usr/bin/run");

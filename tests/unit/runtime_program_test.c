@@ -10,7 +10,8 @@ static const char *path_of(const struct box *box, const char *which, char *into,
     return into;
 }
 
-static const struct engine engine_of_the_test = {.isolation = ISOLATION_CONTAINER, .name = "test", .path_of = path_of};
+static const struct engine engine_of_the_test = {
+    .isolation = ISOLATION_CONTAINER, .name = "test", .path_of = path_of};
 
 struct world {
     struct scratch *scratch;
@@ -70,8 +71,8 @@ static void set(struct world *world, const char *field, const char *value)
 static void from_language(struct world *world)
 {
     program_free(&world->program);
-    if (program_from_language(&world->box, &world->step, &world->paths, &world->spec->arguments, &world->program,
-                              &world->err) < 0)
+    if (program_from_language(&world->box, &world->step, &world->paths, &world->spec->arguments,
+                              &world->program, &world->err) < 0)
         fail_msg("%s", world->err.text);
 }
 
@@ -130,9 +131,21 @@ static void names_in_braces_are_replaced(void **state)
 static void braces_of_the_languages_own_stay(void **state)
 {
     struct world *world = *state;
-    static const char *const texts[] = {"{",       "}",      "{}",  "{unknown}", "{ tmp }", "{TMP}",    "{tmp",
-                                        "{{{",     "}{",     "{a}", "const f=()=>{return 1}", "{toolongtobeaname}",
-                                        "{\n}",    "{tmpx}", "{tm}"};
+    static const char *const texts[] = {"{",
+                                        "}",
+                                        "{}",
+                                        "{unknown}",
+                                        "{ tmp }",
+                                        "{TMP}",
+                                        "{tmp",
+                                        "{{{",
+                                        "}{",
+                                        "{a}",
+                                        "const f=()=>{return 1}",
+                                        "{toolongtobeaname}",
+                                        "{\n}",
+                                        "{tmpx}",
+                                        "{tm}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         assert_string_equal(expanded(world, texts[i]), texts[i]);
     assert_string_equal(expanded(world, "{{tmp}}"), "{/box/tmp}");

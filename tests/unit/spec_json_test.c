@@ -28,18 +28,19 @@ static void read_refused(const char *text, const char *subject, const char *cons
     check_error(&err, ERROR_SPEC, subject, words);
 }
 
-#define READ_REFUSED(text, subject, ...)                                                                      \
+#define READ_REFUSED(text, subject, ...)                                                                     \
     read_refused((text), (subject), (const char *const[]){__VA_ARGS__, NULL})
 
 static void every_field_is_read(void **state)
 {
     (void)state;
-    scope_spec *spec = read_well("{\"language\": \"python\", \"code\": \"print(1)\", \"args\": [\"a\", \"\"],"
-                                 "\"env\": {\"A\": \"1\", \"B\": \"x=y\"}, \"image\": \"data\", \"isolation\": \"process\","
-                                 "\"inputs\": [\"x.csv\", \"y.csv:z.csv\"], \"reads\": [\"/a:b\"], \"writes\": [\"/w\"],"
-                                 "\"output\": \"out\", \"accept\": [\"memory\"], \"cwd\": \"/tmp\", \"stdin\": \"in\","
-                                 "\"limits\": {\"memory\": \"256M\", \"pids\": 32, \"cpus\": 0.5, \"wall\": \"10s\"},"
-                                 "\"compile_limits\": {\"memory\": \"1G\"}}");
+    scope_spec *spec =
+        read_well("{\"language\": \"python\", \"code\": \"print(1)\", \"args\": [\"a\", \"\"],"
+                  "\"env\": {\"A\": \"1\", \"B\": \"x=y\"}, \"image\": \"data\", \"isolation\": \"process\","
+                  "\"inputs\": [\"x.csv\", \"y.csv:z.csv\"], \"reads\": [\"/a:b\"], \"writes\": [\"/w\"],"
+                  "\"output\": \"out\", \"accept\": [\"memory\"], \"cwd\": \"/tmp\", \"stdin\": \"in\","
+                  "\"limits\": {\"memory\": \"256M\", \"pids\": 32, \"cpus\": 0.5, \"wall\": \"10s\"},"
+                  "\"compile_limits\": {\"memory\": \"1G\"}}");
     assert_string_equal(spec->language, "python");
     assert_string_equal(spec->code.data, "print(1)");
     assert_int_equal(spec->arguments.count, 2);
@@ -77,8 +78,8 @@ static void every_limit_can_be_a_number(void **state)
     (void)state;
     for (int i = 0; i < LIMIT_FIELDS; i++) {
         char text[128];
-        snprintf(text, sizeof text, "{\"limits\": {\"%s\": 7}, \"compile_limits\": {\"%s\": 8}}", limit_rows[i].name,
-                 limit_rows[i].name);
+        snprintf(text, sizeof text, "{\"limits\": {\"%s\": 7}, \"compile_limits\": {\"%s\": 8}}",
+                 limit_rows[i].name, limit_rows[i].name);
         scope_spec *spec = read_well(text);
         assert_true(spec->limit_set[i] && spec->compile_limit_set[i]);
     }
@@ -109,16 +110,19 @@ static void unknown_limits_are_refused(void **state)
 static void wrong_types_are_refused_by_name(void **state)
 {
     (void)state;
-    static const char *const values[] = {"1", "true", "null", "1.5", "{}", "[]", "[1]", "\"text\"", "[\"a\", null]"};
+    static const char *const values[] = {"1",  "true", "null",     "1.5",          "{}",
+                                         "[]", "[1]",  "\"text\"", "[\"a\", null]"};
     static const struct {
         const char *field, *taken; /* the types that may be taken, as they start */
-    } fields[] = {{"language", "\""}, {"file", "\""},   {"code", "\""},   {"image", "\""},  {"isolation", "\""},
-                  {"output", "\""},   {"cwd", "\""},    {"stdin", "\""},  {"command", "["}, {"args", "["},
-                  {"inputs", "["},    {"reads", "["},   {"writes", "["},  {"accept", "["},  {"env", "{"},
-                  {"limits", "{"},    {"compile_limits", "{"}};
+    } fields[] = {{"language", "\""},     {"file", "\""},   {"code", "\""},  {"image", "\""},
+                  {"isolation", "\""},    {"output", "\""}, {"cwd", "\""},   {"stdin", "\""},
+                  {"command", "["},       {"args", "["},    {"inputs", "["}, {"reads", "["},
+                  {"writes", "["},        {"accept", "["},  {"env", "{"},    {"limits", "{"},
+                  {"compile_limits", "{"}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         for (size_t j = 0; j < sizeof values / sizeof *values; j++) {
-            bool right = values[j][0] == fields[i].taken[0] && !strchr(values[j], '1') && !strchr(values[j], 'n');
+            bool right =
+                values[j][0] == fields[i].taken[0] && !strchr(values[j], '1') && !strchr(values[j], 'n');
             if (right)
                 continue;
             char text[128];
@@ -161,7 +165,7 @@ static void nul_characters_stay_in_code_and_stdin_alone(void **state)
         snprintf(text, sizeof text, "{\"%s\": \"/a\\u0000b\"}", fields[i]);
         READ_REFUSED(text, fields[i], "NUL");
     }
-    static const char *const lists[][2] = {{"command", "command"}, {"args", "arg"},   {"inputs", "input"},
+    static const char *const lists[][2] = {{"command", "command"}, {"args", "arg"},     {"inputs", "input"},
                                            {"reads", "read"},      {"writes", "write"}, {"accept", "accept"}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char text[64];
@@ -190,9 +194,21 @@ static void variables_have_names(void **state)
 static void what_is_not_a_json_object_is_refused_with_its_place(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"", "{", "{\"code\": }", "{} {}", "{}x", "[", "{'code': 1}", "{\"a\" 1}",
-                                        "{\"code\": \"\xff\"}", "{\"code\": \"\\ud800\"}", "\xef\xbb\xbf{}",
-                                        "{\"code\": \"x\",}", "nul", "5", "\"x\""};
+    static const char *const wrong[] = {"",
+                                        "{",
+                                        "{\"code\": }",
+                                        "{} {}",
+                                        "{}x",
+                                        "[",
+                                        "{'code': 1}",
+                                        "{\"a\" 1}",
+                                        "{\"code\": \"\xff\"}",
+                                        "{\"code\": \"\\ud800\"}",
+                                        "\xef\xbb\xbf{}",
+                                        "{\"code\": \"x\",}",
+                                        "nul",
+                                        "5",
+                                        "\"x\""};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         READ_REFUSED(wrong[i], "spec", "JSON");
     READ_REFUSED("[]", "spec", "object");

@@ -21,7 +21,8 @@ static void load_well(const struct scratch *scratch, const char *text, struct po
 }
 
 /* Refused with an error about that key that has the words in it. */
-static void load_refused(const struct scratch *scratch, const char *text, const char *subject, const char *const *words)
+static void load_refused(const struct scratch *scratch, const char *text, const char *subject,
+                         const char *const *words)
 {
     struct policy policy;
     struct error err;
@@ -31,7 +32,7 @@ static void load_refused(const struct scratch *scratch, const char *text, const 
     assert_non_null(strstr(err.text, FILE_NAME));
 }
 
-#define LOAD_REFUSED(scratch, text, subject, ...)                                                             \
+#define LOAD_REFUSED(scratch, text, subject, ...)                                                            \
     load_refused((scratch), (text), (subject), (const char *const[]){__VA_ARGS__, NULL})
 
 static void empty_file_is_the_built_in_policy(void **state)
@@ -121,9 +122,9 @@ static void wrong_line_is_named_by_file_and_number(void **state)
 static void unknown_keys_are_refused(void **state)
 {
     struct scratch *scratch = *state;
-    static const char *const keys[] = {"memroy",   "memory.min", "memory.max.max", "memory.maximum", ".max",
-                                       "max",      "Memory",     "isolation.max",  "image.max",      "memory.",
-                                       "compile.memory", "a key",  "memory;max"};
+    static const char *const keys[] = {
+        "memroy",        "memory.min", "memory.max.max", "memory.maximum", ".max",  "max",       "Memory",
+        "isolation.max", "image.max",  "memory.",        "compile.memory", "a key", "memory;max"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         char text[64];
         snprintf(text, sizeof text, "%s = 5\n", keys[i]);

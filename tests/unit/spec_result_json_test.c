@@ -54,8 +54,9 @@ static void fields_are_those_that_are_promised(void **state)
     buffer_append_text(&result->errors.kept, "err");
     result_add_layer(result, "landlock", true, "abi %d", 7);
     json_t *object = json_of(result);
-    static const char *const promised[] = {"exit_code", "signal",    "timed_out", "cause", "stdout",    "stderr",
-                                           "truncated", "files", "usage", "isolation", "layers", "not_collected"};
+    static const char *const promised[] = {"exit_code", "signal",    "timed_out", "cause",
+                                           "stdout",    "stderr",    "truncated", "files",
+                                           "usage",     "isolation", "layers",    "not_collected"};
     for (size_t i = 0; i < sizeof promised / sizeof *promised; i++)
         if (!json_object_get(object, promised[i]))
             fail_msg("there is no '%s'", promised[i]);

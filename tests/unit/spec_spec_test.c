@@ -185,8 +185,9 @@ static void only_what_can_be_done_without_is_accepted(void **state)
         set(spec, "accept", spec_acceptable[i]);
         assert_true(spec_accepts(spec, spec_acceptable[i]));
     }
-    static const char *const never[] = {"seccomp", "namespaces", "root", "capabilities", "no_new_privs",
-                                        "landlock", "box_uid", "wall", "all", "*", ""};
+    static const char *const never[] = {"seccomp",      "namespaces", "root",    "capabilities",
+                                        "no_new_privs", "landlock",   "box_uid", "wall",
+                                        "all",          "*",          ""};
     for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
         set_refused(spec, "accept", never[i], "accept");
         assert_false(spec_accepts(spec, never[i]));
@@ -219,7 +220,8 @@ static void compile_limits_are_told_from_those_of_the_run(void **state)
 
 static void unknown_fields_are_refused_by_name(void **state)
 {
-    static const char *const wrong[] = {"", "memroy", "compile.", "compile.memroy", "compile.compile.memory", "Code"};
+    static const char *const wrong[] = {
+        "", "memroy", "compile.", "compile.memroy", "compile.compile.memory", "Code"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct error err = {0};
         assert_true(spec_set(*state, wrong[i], "1", &err) < 0);

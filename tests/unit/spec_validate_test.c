@@ -5,7 +5,8 @@
 
 #include <limits.h>
 
-static int validate_with(const struct scratch *scratch, const char *config, struct spec *spec, struct error *err)
+static int validate_with(const struct scratch *scratch, const char *config, struct spec *spec,
+                         struct error *err)
 {
     struct policy policy;
     *err = (struct error){0};
@@ -48,7 +49,7 @@ static void validate_refused(const struct scratch *scratch, struct spec *taken, 
     check_error(&err, ERROR_SPEC, subject, words);
 }
 
-#define REFUSED(scratch, spec, subject, ...)                                                                  \
+#define REFUSED(scratch, spec, subject, ...)                                                                 \
     validate_refused((scratch), (spec), (subject), (const char *const[]){__VA_ARGS__, NULL})
 
 static void what_is_not_given_is_filled_from_the_policy(void **state)
@@ -116,7 +117,8 @@ static void engine_below_the_operators_minimum_is_refused(void **state)
     assert_true(validate_with(*state, "isolation.min = container\n", spec, &err) < 0);
     assert_error(&err, ERROR_SPEC, "isolation", "process", "container", "cloche.conf");
     scope_spec *contradiction = SPEC("code", "1");
-    assert_true(validate_with(*state, "isolation = process\nisolation.min = container\n", contradiction, &err) < 0);
+    assert_true(
+        validate_with(*state, "isolation = process\nisolation.min = container\n", contradiction, &err) < 0);
     scope_spec *strong = SPEC("code", "1", "isolation", "container");
     assert_int_equal(validate_with(*state, "isolation.min = container\n", strong, &err), 0);
 }
@@ -129,7 +131,8 @@ static void there_must_be_exactly_one_thing_to_run(void **state)
     REFUSED(scratch, SPEC("arg", "x"), "code", "nothing to run");
     REFUSED(scratch, SPEC("code", "1", "command", "true"), "command", "not both");
     REFUSED(scratch, SPEC("code", "1", "file", scratch_path(scratch, "hello.py")), "file", "not both");
-    REFUSED(scratch, SPEC("command", "true", "file", scratch_path(scratch, "hello.py")), "command", "not both");
+    REFUSED(scratch, SPEC("command", "true", "file", scratch_path(scratch, "hello.py")), "command",
+            "not both");
     REFUSED(scratch, SPEC("command", ""), "command", "empty");
     scope_spec *empty = SPEC("code", "");
     validate_well(scratch, empty);
@@ -180,8 +183,8 @@ static void granted_paths_become_absolute_and_real(void **state)
     assert_non_null(realpath(scratch_path(scratch, "a/b"), wanted));
     static const char *const spellings[] = {"a/b", "a/b/", "a/./b", "a/../a/b", "link", "link/."};
     for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
-        scope_spec *spec =
-            SPEC("code", "1", "read", scratch_path(scratch, spellings[i]), "write", scratch_path(scratch, "a"));
+        scope_spec *spec = SPEC("code", "1", "read", scratch_path(scratch, spellings[i]), "write",
+                                scratch_path(scratch, "a"));
         validate_well(scratch, spec);
         assert_string_equal(spec->grants[0].host_path, wanted);
     }
@@ -203,9 +206,12 @@ static void granted_path_must_be_there_and_be_a_file_or_directory(void **state)
     assert_int_equal(symlinkat("nowhere", scratch->fd, "dangling"), 0);
     assert_int_equal(symlinkat("loop", scratch->fd, "loop"), 0);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        REFUSED(scratch, SPEC("code", "1", fields[i], scratch_path(scratch, "absent")), fields[i], "absent", "No such");
-        REFUSED(scratch, SPEC("code", "1", fields[i], scratch_path(scratch, "dangling")), fields[i], "No such");
-        REFUSED(scratch, SPEC("code", "1", fields[i], scratch_path(scratch, "loop")), fields[i], "symbolic links");
+        REFUSED(scratch, SPEC("code", "1", fields[i], scratch_path(scratch, "absent")), fields[i], "absent",
+                "No such");
+        REFUSED(scratch, SPEC("code", "1", fields[i], scratch_path(scratch, "dangling")), fields[i],
+                "No such");
+        REFUSED(scratch, SPEC("code", "1", fields[i], scratch_path(scratch, "loop")), fields[i],
+                "symbolic links");
         REFUSED(scratch, SPEC("code", "1", fields[i], scratch_path(scratch, "fifo")), fields[i], "neither");
         REFUSED(scratch, SPEC("code", "1", fields[i], "/dev/null"), fields[i], "neither");
     }
@@ -214,17 +220,20 @@ static void granted_path_must_be_there_and_be_a_file_or_directory(void **state)
 static void grants_that_would_undo_the_box_are_refused(void **state)
 {
     struct scratch *scratch = *state;
-    static const char *const paths[] = {"/",    "/proc", "/proc/self", "/sys",         "/sys/kernel", "/dev",
-                                        "/run", "/usr/..", "/proc/",   "/proc/1/../..", "/dev/shm"};
+    static const char *const paths[] = {"/",           "/proc",         "/proc/self", "/sys",
+                                        "/sys/kernel", "/dev",          "/run",       "/usr/..",
+                                        "/proc/",      "/proc/1/../..", "/dev/shm"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         REFUSED(scratch, SPEC("code", "1", "read", paths[i]), "read", "read: '", "cannot be granted");
         if (geteuid() == 0 && strncmp(paths[i], "/sys", 4) != 0)
             REFUSED(scratch, SPEC("code", "1", "write", paths[i]), "write", "write: '");
     }
     assert_int_equal(symlinkat("/proc", scratch->fd, "innocent"), 0);
-    REFUSED(scratch, SPEC("code", "1", "read", scratch_path(scratch, "innocent")), "read", "'/proc' cannot be granted");
+    REFUSED(scratch, SPEC("code", "1", "read", scratch_path(scratch, "innocent")), "read",
+            "'/proc' cannot be granted");
     assert_int_equal(mkdirat(scratch->fd, "data", 0755), 0);
-    scope_spec *spec = SPEC("code", "1", "read", scratch_path(scratch, "data"), "read", "/usr", "read", "/etc");
+    scope_spec *spec =
+        SPEC("code", "1", "read", scratch_path(scratch, "data"), "read", "/usr", "read", "/etc");
     validate_well(scratch, spec); /* names are only forbidden where they are those of the box */
 }
 
@@ -241,7 +250,8 @@ static void permissions_body(void *data)
         must(spec_set(spec, "code", "1", &err) == 0);
         must(spec_set(spec, rows[i][0], scratch_path(scratch, rows[i][1]), &err) == 0);
         must(spec_validate(spec, &policy, &err) < 0);
-        must(err.kind == ERROR_SPEC && strcmp(err.subject, rows[i][0]) == 0 && strstr(err.text, "Permission denied"));
+        must(err.kind == ERROR_SPEC && strcmp(err.subject, rows[i][0]) == 0 &&
+             strstr(err.text, "Permission denied"));
         policy_free(&policy);
     }
 }

@@ -34,7 +34,7 @@ static int judge_pid(const struct watchdog *watchdog, const struct seccomp_notif
     if (is_kill && pid == -1)
         return EPERM;
     if (is_kill && pid < -1)
-        return group_is_ours(watchdog, -pid) ? 0 : ESRCH;
+        return pid != INT_MIN && group_is_ours(watchdog, -pid) ? 0 : ESRCH;
     if (pid == 0)
         return 0;
     if (pid < 0)
@@ -118,7 +118,7 @@ static int open_writable(const struct box *box, const char *absolute, bool follo
     return result;
 }
 
-/* chmod, fchmod, fchmodat, utimensat: returns a positive errno or 0. */
+/* chmod, fchmod, fchmodat, truncate, utimensat: returns a positive errno or 0. */
 static int change_metadata(const struct box *box, const struct seccomp_notif *call)
 {
     const uint64_t *args = (const uint64_t *)call->data.args;
@@ -159,8 +159,15 @@ static int change_metadata(const struct box *box, const struct seccomp_notif *ca
         return EPERM;
     if (S_ISLNK(what.st_mode))
         return 0; /* times of a link itself: nobody looks at them */
-    if (S_ISDIR(what.st_mode))
+    if (S_ISDIR(what.st_mode) && call->data.nr != SYS_truncate)
         mode |= 0700; /* or what lies below could not be counted, nor collected */
+    if (call->data.nr == SYS_truncate) {
+        if (!S_ISREG(what.st_mode) || (int64_t)mode < 0)
+            return EINVAL;
+        if ((int64_t)mode > box->limits->value[LIMIT_disk])
+            return EFBIG;
+        return truncate(self, (off_t)mode) < 0 ? errno : 0;
+    }
     int done = times ? utimensat(AT_FDCWD, self, stamps, 0) : chmod(self, (mode_t)mode & 01777);
     return done < 0 ? errno : 0;
 }
@@ -190,6 +197,7 @@ bool mediate_answer(struct box *box, const struct watchdog *watchdog, const char
             notify_answer(box->listener_fd, call.id, verdict);
         return false;
     case SYS_chmod:
+    case SYS_truncate:
     case SYS_fchmod:
     case SYS_fchmodat:
     case SYS_utimensat:

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -82,9 +83,10 @@
     }
 #define TMPFILE_BIT 020000000
 
-/* O_RDONLY | O_TRUNC: before its third version Landlock asks only for the right to read. */
-#define EMPTIES_BY_READING(flags_arg)                                                                              \
-    {2, {{.argument = flags_arg, .any_set = 1, .mask = O_TRUNC}, {.argument = flags_arg, .mask = O_ACCMODE, .value = O_RDONLY}}, \
+/* O_TRUNC without an access mode that writes: before its third version Landlock asks only for the right to read, and
+ * for access mode 3 for none at all. */
+#define EMPTIES_WITH(flags_arg, mode)                                                                              \
+    {2, {{.argument = flags_arg, .any_set = 1, .mask = O_TRUNC}, {.argument = flags_arg, .mask = O_ACCMODE, .value = mode}}, \
      VERDICT_EPERM, IN_PROCESS}
 
 const struct policy_row policy_rows[] = {
@@ -101,7 +103,7 @@ const struct policy_row policy_rows[] = {
     ROW(getpgid), ROW(getsid), ROW(capget), ROW(rt_sigpending), ROW(rt_sigtimedwait), ROW(rt_sigsuspend),
     ROW(sigaltstack), ROW(statfs), ROW(fstatfs), ROW(getpriority), ROW(sched_getparam), ROW(sched_getscheduler),
     ROW(sched_get_priority_max), ROW(sched_get_priority_min), ROW(sched_rr_get_interval), ROW(mlock), ROW(munlock),
-    ROW(mlockall), ROW(munlockall), ROW(mlock2), ROW(arch_prctl), ROW(setrlimit), ROW(sync), ROW(gettid),
+    ROW(mlockall), ROW(munlockall), ROW(mlock2), ROW(arch_prctl), ROW(sync), ROW(gettid),
     ROW(readahead), ROW(futex), ROW(sched_getaffinity), ROW(epoll_create), ROW(epoll_create1), ROW(epoll_wait),
     ROW(epoll_ctl), ROW(epoll_pwait), ROW(epoll_pwait2), ROW(set_tid_address), ROW(restart_syscall),
     ROW(fadvise64), ROW(timer_create), ROW(timer_settime), ROW(timer_gettime), ROW(timer_getoverrun),
@@ -127,8 +129,10 @@ const struct policy_row policy_rows[] = {
     ROW(readlink), ROW(mkdirat), ROW(newfstatat), ROW(unlinkat), ROW(renameat), ROW(renameat2), ROW(linkat),
     ROW(symlinkat), ROW(readlinkat), ROW(faccessat), ROW(faccessat2), ROW(statx), ROW_AS(getxattr, NO_ATTRIBUTES), ROW_AS(lgetxattr, NO_ATTRIBUTES),
     ROW_AS(listxattr, NO_ATTRIBUTES), ROW_AS(llistxattr, NO_ATTRIBUTES),
-    {"open", -1, ALLOW_ALL, 2, {CREATES_SET_ID(1, 2, O_CREAT | TMPFILE_BIT), EMPTIES_BY_READING(1)}},
-    {"openat", -1, ALLOW_ALL, 2, {CREATES_SET_ID(2, 3, O_CREAT | TMPFILE_BIT), EMPTIES_BY_READING(2)}},
+    {"open", -1, ALLOW_ALL, 3,
+     {CREATES_SET_ID(1, 2, O_CREAT | TMPFILE_BIT), EMPTIES_WITH(1, O_RDONLY), EMPTIES_WITH(1, 3)}},
+    {"openat", -1, ALLOW_ALL, 3,
+     {CREATES_SET_ID(2, 3, O_CREAT | TMPFILE_BIT), EMPTIES_WITH(2, O_RDONLY), EMPTIES_WITH(2, 3)}},
     {"creat", -1, ALLOW_ALL, 1, {ANY_OF(1, SET_ID)}},
     /* Its flags are behind a pointer, so the setuid rule could not be checked; callers fall back to openat. */
     ROW_AS(openat2, ENOSYS_ALL),
@@ -141,7 +145,7 @@ const struct policy_row policy_rows[] = {
     {"fchmod", -1, ASK_WITH_CALLERS_UID, 1, {ANY_OF(1, SET_ID)}},
     ROW_AS(fchown, NOT_WITH_CALLERS_UID), ROW_AS(fsetxattr, NO_ATTRIBUTES),
     ROW_AS(fremovexattr, NO_ATTRIBUTES),
-    ROW_AS(truncate, OWN_NAMESPACES_ONLY), ROW_AS(chown, NOT_WITH_CALLERS_UID),
+    ROW_AS(truncate, ASK_WITHOUT_NAMESPACES), ROW_AS(chown, NOT_WITH_CALLERS_UID),
     ROW_AS(lchown, NOT_WITH_CALLERS_UID), ROW_AS(fchownat, NOT_WITH_CALLERS_UID),
     ROW_AS(utime, OWN_NAMESPACES_ONLY), ROW_AS(utimes, OWN_NAMESPACES_ONLY),
     ROW_AS(futimesat, OWN_NAMESPACES_ONLY),
@@ -155,7 +159,11 @@ const struct policy_row policy_rows[] = {
     ROW_AS(kill, ASK_WITH_CALLERS_UID), ROW_AS(tkill, ASK_WITH_CALLERS_UID),
     ROW_AS(tgkill, ASK_WITH_CALLERS_UID), ROW_AS(rt_sigqueueinfo, ASK_WITH_CALLERS_UID),
     ROW_AS(rt_tgsigqueueinfo, ASK_WITH_CALLERS_UID), ROW_AS(pidfd_open, ASK_WITH_CALLERS_UID),
-    {"prlimit64", -1, ASK_WITH_CALLERS_UID, 1, {EQUALS_THEN(0, 0, VERDICT_ALLOW)}},
+    /* A core limit of exactly 1 keeps the host's crash handler away (0 does not): it stays. */
+    {"prlimit64", -1, ASK_WITH_CALLERS_UID, 2,
+     {{2, {IS(1, RLIMIT_CORE), {.argument = 2, .any_set = 1, .mask = UINT32_MAX}}, VERDICT_EPERM},
+      EQUALS_THEN(0, 0, VERDICT_ALLOW)}},
+    {"setrlimit", -1, ALLOW_ALL, 1, {EQUALS(0, RLIMIT_CORE)}},
     {"sched_setaffinity", -1, ASK_WITH_CALLERS_UID, 1, {EQUALS_THEN(0, 0, VERDICT_ALLOW)}},
     {"sched_setparam", -1, ASK_WITH_CALLERS_UID, 1, {EQUALS_THEN(0, 0, VERDICT_ALLOW)}},
     {"sched_setscheduler", -1, ASK_WITH_CALLERS_UID, 1, {EQUALS_THEN(0, 0, VERDICT_ALLOW)}},
