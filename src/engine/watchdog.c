@@ -95,19 +95,49 @@ static int64_t sum_memory(const pid_t *pids, size_t count, int64_t limit)
     return exact > 0 ? exact : sum;
 }
 
-/* /dev/zero mapped shared keeps its pages when they are unmapped: its size counts, as an upper bound. */
+/* A file of a process below /proc; of another thread when the first has ended, for then its own are empty. */
+static void process_file(pid_t pid, const char *file, char *into, size_t size)
+{
+    char path[64], text[512];
+    snprintf(into, size, "/proc/%d/%s", (int)pid, file);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    const char *rest = file_read_attribute(AT_FDCWD, path, text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
+    if (!rest || rest[1] != ' ' || rest[2] != 'Z')
+        return;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    scope_dir *threads = opendir(path);
+    struct dirent *entry;
+    while (threads && (entry = readdir(threads)))
+        if (entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != pid)
+            snprintf(into, size, "/proc/%d/task/%.20s/%s", (int)pid, entry->d_name, file);
+}
+
+/* /dev/zero mapped shared keeps its pages when they are unmapped: its size counts, as an upper bound, once for each
+ * time that it was made. */
 static int64_t sum_shared_zero(const pid_t *pids, size_t count)
 {
+    enum { REMEMBERED = 256 };
+    unsigned long counted[REMEMBERED];
+    size_t known_count = 0;
     int64_t sum = 0;
     for (size_t i = 0; i < count; i++) {
-        char path[48], line[512];
-        snprintf(path, sizeof path, "/proc/%d/maps", (int)pids[i]);
+        char path[96], line[512];
+        process_file(pids[i], "maps", path, sizeof path);
         scope_file *maps = fopen(path, "re");
         while (maps && fgets(line, sizeof line, maps)) {
-            unsigned long from, to;
+            unsigned long from, to, inode;
             char kind;
-            if (strstr(line, "/dev/zero") && sscanf(line, "%lx-%lx %*c%*c%*c%c", &from, &to, &kind) == 3 && kind == 's')
-                sum += (int64_t)(to - from);
+            bool known = false;
+            if (!strstr(line, "/dev/zero") ||
+                sscanf(line, "%lx-%lx %*c%*c%*c%c %*s %*s %lu", &from, &to, &kind, &inode) != 4 || kind != 's')
+                continue;
+            for (size_t j = 0; j < known_count; j++)
+                known |= counted[j] == inode;
+            if (known)
+                continue;
+            if (known_count < REMEMBERED)
+                counted[known_count++] = inode;
+            sum += (int64_t)(to - from);
         }
     }
     return sum;
@@ -170,8 +200,8 @@ static void sum_deleted(struct watchdog *watchdog, const struct box *box)
     if (fstat(box->scratch_fd, &scratch) < 0)
         return;
     for (size_t i = 0; i < watchdog->seen_count; i++) {
-        char path[48];
-        snprintf(path, sizeof path, "/proc/%d/fd", (int)watchdog->seen[i].pid);
+        char path[96];
+        process_file(watchdog->seen[i].pid, "fd", path, sizeof path);
         scope_dir *descriptors = opendir(path);
         struct dirent *entry;
         while (descriptors && (entry = readdir(descriptors))) {

@@ -14,6 +14,9 @@ from faults import FACTS, Breaker, Shape, in_parallel, report_complaints, thin_o
 ERRORS = {"EIO": ["EIO"], "EPERM": ["EPERM"], "scarcity": ["ENOMEM", "EMFILE", "ENOSPC"],
           "any": ["EIO", "ENOMEM", "EMFILE", "ENOSPC", "EPERM"]}
 
+# Every call fails with EIO; with the others the even and the odd ones.
+EVERY = {"EPERM": slice(0, None, 2), "scarcity": slice(1, None, 2)}
+
 
 def facts_shape(engine):
     return Shape(*FACTS, engine=engine)
@@ -75,6 +78,7 @@ class Sweeps:
             indices = [call.index for call in calls if call.index >= first]
             # A loop may go round once more than in the survey: go on until a run passes untouched.
             indices += range(indices[-1] + 1, indices[-1] + 5)
+            indices = indices[EVERY.get(error, slice(None)) if not shape.prefix else slice(None, None, 2)]
         else:
             indices = [call.index for call in thin_out(calls)][::2 if shape.prefix else 1]
         codes = [getattr(errno, name) for name in ERRORS[error]]  # one after the other from call to call

@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-#define unused __attribute__((unused))
+#define maybe_unused __attribute__((unused))
 
 /* ---- children ---- */
 
@@ -37,7 +37,7 @@
     } while (0)
 
 /* Runs `body` in a child and returns its wait status; a body that returns has done well. */
-static unused int child_run(void (*body)(void *data), void *data)
+static maybe_unused int child_run(void (*body)(void *data), void *data)
 {
     fflush(NULL);
     pid_t child = fork();
@@ -51,7 +51,7 @@ static unused int child_run(void (*body)(void *data), void *data)
     return status;
 }
 
-static unused void in_child(void (*body)(void *data), void *data)
+static maybe_unused void in_child(void (*body)(void *data), void *data)
 {
     assert_int_equal(child_run(body, data), 0);
 }
@@ -59,7 +59,7 @@ static unused void in_child(void (*body)(void *data), void *data)
 /* ---- skips ---- */
 
 /* In CI nothing is quietly left out. */
-static unused void skip_because(const char *reason)
+static maybe_unused void skip_because(const char *reason)
 {
     const char *must_work = getenv("MUST_WORK");
     if (must_work && strcmp(must_work, "1") == 0)
@@ -68,7 +68,7 @@ static unused void skip_because(const char *reason)
     skip();
 }
 
-static unused void need_root(void)
+static maybe_unused void need_root(void)
 {
     if (geteuid() != 0)
         skip_because("needs root");
@@ -77,7 +77,7 @@ static unused void need_root(void)
 /* An ordinary user that owns nothing on this machine; in a child of root's, for good. */
 enum { SOME_USER = 64999 };
 
-static unused void become_some_user(void)
+static maybe_unused void become_some_user(void)
 {
     if (geteuid() == 0)
         must(setresgid(SOME_USER, SOME_USER, SOME_USER) == 0 &&
@@ -96,7 +96,7 @@ struct scratch {
     int fd;
 };
 
-static unused int scratch_setup(void **state)
+static maybe_unused int scratch_setup(void **state)
 {
     struct scratch *scratch = calloc(1, sizeof *scratch);
     assert_non_null(scratch);
@@ -110,7 +110,7 @@ static unused int scratch_setup(void **state)
     return 0;
 }
 
-static unused int scratch_teardown(void **state)
+static maybe_unused int scratch_teardown(void **state)
 {
     struct scratch *scratch = *state;
     close(scratch->fd);
@@ -126,7 +126,7 @@ static unused int scratch_teardown(void **state)
 #define SCRATCH_TEST(function) cmocka_unit_test_setup_teardown(function, scratch_setup, scratch_teardown)
 
 /* The path of a name in it; good until the next call but three. */
-static unused const char *scratch_path(const struct scratch *scratch, const char *name)
+static maybe_unused const char *scratch_path(const struct scratch *scratch, const char *name)
 {
     static char paths[4][4096];
     static int next;
@@ -135,19 +135,19 @@ static unused const char *scratch_path(const struct scratch *scratch, const char
     return path;
 }
 
-static unused void write_bytes(int dir_fd, const char *name, const void *data, size_t length)
+static maybe_unused void write_bytes(int dir_fd, const char *name, const void *data, size_t length)
 {
     scope_fd fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0 || write(fd, data, length) != (ssize_t)length)
         fail_msg("cannot write %s: %s", name, strerror(errno));
 }
 
-static unused void write_text(int dir_fd, const char *name, const char *text)
+static maybe_unused void write_text(int dir_fd, const char *name, const char *text)
 {
     write_bytes(dir_fd, name, text, strlen(text));
 }
 
-static unused void assert_file_holds(int dir_fd, const char *name, const char *text)
+static maybe_unused void assert_file_holds(int dir_fd, const char *name, const char *text)
 {
     char found[4096] = "";
     scope_fd fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
@@ -156,7 +156,7 @@ static unused void assert_file_holds(int dir_fd, const char *name, const char *t
     assert_string_equal(found, text);
 }
 
-static unused bool exists(int dir_fd, const char *name)
+static maybe_unused bool exists(int dir_fd, const char *name)
 {
     return faccessat(dir_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -164,8 +164,8 @@ static unused bool exists(int dir_fd, const char *name)
 /* ---- errors ---- */
 
 /* A refusal of that kind, about that subject, whose text has the words in it (up to a NULL). */
-static unused void check_error(const struct error *err, enum error_kind kind, const char *subject,
-                               const char *const *words)
+static maybe_unused void check_error(const struct error *err, enum error_kind kind, const char *subject,
+                                     const char *const *words)
 {
     if (err->kind != kind || strcmp(err->subject, subject) != 0)
         fail_msg("expected %s about '%s', not %s about '%s': %s", error_kind_name(kind), subject,
@@ -181,7 +181,7 @@ static unused void check_error(const struct error *err, enum error_kind kind, co
 
 /* ---- descriptors ---- */
 
-static unused int open_descriptors(void)
+static maybe_unused int open_descriptors(void)
 {
     int count = 0;
     for (int fd = 0; fd < 1024; fd++)

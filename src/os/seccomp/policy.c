@@ -175,7 +175,10 @@ const struct policy_row policy_rows[] = {
     ROW_AS(kcmp, EPERM_ALL),
 
     /* Calls with a second meaning in their arguments. */
-    {"clone", -1, ALLOW_ALL, 1, {ANY_OF(0, NEW_NAMESPACES)}},
+    /* A thread with descriptors of its own could keep files that nobody counts. */
+    {"clone", -1, ALLOW_ALL, 2,
+     {ANY_OF(0, NEW_NAMESPACES),
+      {1, {{.argument = 0, .mask = CLONE_THREAD | CLONE_FILES, .value = CLONE_THREAD}}, VERDICT_EPERM, IN_PROCESS}}},
     ROW_AS(clone3, ENOSYS_ALL), /* flags behind a pointer; the C library falls back to clone */
     ROW_AS(unshare, EPERM_ALL),
     {"ioctl", -1, ALLOW_ALL, 12,
