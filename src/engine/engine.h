@@ -34,7 +34,7 @@ struct box_identity {
     char name[64]; /* unique, plain, starts with the owner tag: names groups and directories */
     bool has_uid;  /* the launcher is root: uid is one that only this box has */
     uid_t uid;
-    char directory[256]; /* a private host directory of the box, removed with it; made only where needed */
+    char directory[512]; /* a private host directory of the box, removed with it; made only where needed */
     int directory_fd;    /* -1: not made */
 };
 

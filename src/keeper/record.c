@@ -27,7 +27,7 @@ static void state_path(char *into, size_t size)
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (geteuid() == 0)
         snprintf(into, size, "/run/cloche");
-    else if (runtime && runtime[0] == '/' && strlen(runtime) <= 120)
+    else if (runtime && runtime[0] == '/' && strlen(runtime) <= 300)
         snprintf(into, size, "%s/cloche", runtime);
     else
         snprintf(into, size, "/tmp/cloche-%u", (unsigned)geteuid());
@@ -52,7 +52,7 @@ static int open_own_directory(const char *path, mode_t mode, struct error *err)
 
 static void box_directory_root(char *into, size_t size)
 {
-    enum { LONGEST = 120 }; /* a longer TMPDIR would be cut, here or there: then the usual place */
+    enum { LONGEST = 300 }; /* a longer TMPDIR would be cut, here or there: then the usual place */
     const char *temporary = getenv("TMPDIR");
     if (!temporary || temporary[0] != '/' || strlen(temporary) > LONGEST)
         temporary = "/tmp";
@@ -97,7 +97,7 @@ static void sweep_box(int number, const struct cgroup_layout *cgroups, struct re
         }
     if (cgroup_destroy(&group) < 0)
         report->failures++;
-    char root[256];
+    char root[400];
     box_directory_root(root, sizeof root);
     scope_fd root_fd = open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (root_fd >= 0 && faccessat(root_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -141,7 +141,7 @@ static int lock_record(int state_fd, int number, bool may_create, bool *ret_is_l
 
 static int open_state(struct error *err)
 {
-    char path[256];
+    char path[400];
     state_path(path, sizeof path);
     return open_own_directory(path, 0700, err);
 }
@@ -184,7 +184,7 @@ int record_take(struct record *ret, struct error *err)
 
 int record_make_directory(struct record *record, struct error *err)
 {
-    char root[192];
+    char root[400];
     box_directory_root(root, sizeof root);
     /* Root's boxes have other uids, which must be able to pass through, but not to list. */
     scope_fd root_fd = open_own_directory(root, geteuid() == 0 ? 0711 : 0700, err);
@@ -284,7 +284,7 @@ int record_reap_all(const struct cgroup_layout *cgroups, struct reap_report *ret
     if (state_fd < 0)
         return state_fd;
     struct orphan_search search = {.state_fd = state_fd, .cgroups = cgroups, .report = ret};
-    char path[256];
+    char path[400];
     state_path(path, sizeof path);
     each_entry(path, "box-", visit_record, &search);
     cgroup_each(cgroups, "box-", visit_name, &search);

@@ -108,7 +108,7 @@ static int open_writable(const struct box *box, const char *absolute, bool follo
     static const char *const places[] = {"tmp", "home", "output"};
     int result = -EPERM;
     for (size_t i = 0; i < sizeof places / sizeof *places && result == -EPERM; i++) {
-        char root[320];
+        char root[600];
         snprintf(root, sizeof root, "%s/%s", box->identity->directory, places[i]);
         result = open_below(root, absolute, follow);
     }
