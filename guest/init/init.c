@@ -37,7 +37,8 @@ static struct init_plan *plan;
 static char **strings;
 static bool init_is_scoped;
 
-/* Without namespaces: init enters a scope before it has any child, so that its signals to everyone stay inside. */
+/* Without namespaces: init enters a scope before it has any child, so that its signals to everyone stay
+ * inside. */
 static void enter_own_scope(void)
 {
     struct layers_fault fault = {0};
@@ -124,7 +125,8 @@ static void put_on_layers(void)
         wait_for_detached_root();
     if (verify_layers(plan, &state, &fault) < 0)
         die(fault.layer, fault.code, fault.text);
-    struct init_message message = {.kind = INIT_VERIFIED, .landlock_abi = state.landlock_abi, .landlock_scopes = state.landlock_scopes};
+    struct init_message message = {
+        .kind = INIT_VERIFIED, .landlock_abi = state.landlock_abi, .landlock_scopes = state.landlock_scopes};
     if (process_send(INIT_CONTROL_FD, &message, sizeof message, -1) < 0)
         _exit(70);
 }
@@ -209,7 +211,8 @@ static void end_box(void)
 {
     if (plan->flags & PLAN_CONTAINER)
         _exit(0); /* the kernel ends the rest of a pid namespace with its first process */
-    /* With a uid of its own, or inside a signal scope, one kill(-1) reaches the box, all of it at once, and only it. */
+    /* With a uid of its own, or inside a signal scope, one kill(-1) reaches the box, all of it at once, and
+     * only it. */
     process_tree_kill_children(plan->flags & PLAN_OWN_UID || init_is_scoped);
     _exit(0);
 }

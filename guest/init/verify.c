@@ -36,7 +36,8 @@ static bool x32_is_refused_to_child(void)
         _exit(x32_is_refused() ? 0 : 1);
     if (child < 0 || waitpid(child, &status, 0) != child)
         return false;
-    return (WIFEXITED(status) && WEXITSTATUS(status) == 0) || (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
+    return (WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
+           (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
 }
 
 static int verify_seccomp(const struct layers_state *state, struct layers_fault *fault)

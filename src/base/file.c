@@ -175,7 +175,8 @@ int file_remove_tree(int dir_fd, const char *name)
 {
     scope_fd top = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat what;
-    if (top < 0 && errno == EACCES && fstatat(dir_fd, name, &what, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(what.st_mode) &&
+    if (top < 0 && errno == EACCES && fstatat(dir_fd, name, &what, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISDIR(what.st_mode) &&
         fchmodat(dir_fd, name, 0700, 0) == 0) /* its owner closed it; ours to remove nevertheless */
         top = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (top < 0) {

@@ -55,14 +55,15 @@ struct box {
     int scratch_fd;                     /* directory that holds output/, tmp/ … of the box */
     struct cgroup group;                /* CGROUP_NONE: the box has no group */
     int64_t threads_beside; /* of the same uid, not in the box: they count in the kernel\'s limit */
-    int stops;                          /* how often stop() was called */
-    int64_t started_us;                 /* when the word to go was given */
-    bool is_watched; /* no kernel limit stands behind memory and processes: what is measured decides */
-    bool ended_by_itself; /* init reported the program's end before its own: it has waited for all of the box */
+    int stops;              /* how often stop() was called */
+    int64_t started_us;     /* when the word to go was given */
+    bool is_watched;        /* no kernel limit stands behind memory and processes: what is measured decides */
+    bool ended_by_itself; /* init reported the program's end before its own: it has waited for all of the box
+                           */
     bool is_reaped;
     int64_t reaped_user_us, reaped_system_us; /* of init and all that it waited for */
-    int landlock_abi;      /* of the kernel, asked once; what init reports must not be less */
-    bool landlock_scoped;  /* reported by init */
+    int landlock_abi;     /* of the kernel, asked once; what init reports must not be less */
+    bool landlock_scoped; /* reported by init */
     enum policy_variant policy_variant;
     void *engine_data;
 };

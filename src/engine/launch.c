@@ -132,7 +132,8 @@ static void plan_rlimits(const struct box *box, struct init_plan *plan)
         int resource;
         int64_t value;
     } rows[] = {
-        {RLIMIT_CORE, 1}, /* with 0 the kernel would still start a crash handler of the host's for a dying guest */
+        {RLIMIT_CORE,
+         1}, /* with 0 the kernel would still start a crash handler of the host's for a dying guest */
         {RLIMIT_NOFILE, limit[LIMIT_open_files]},
         /* A little above, so that it is the sum which is seen to be passed. */
         {RLIMIT_FSIZE, limit[LIMIT_disk] + (1 << 20)},

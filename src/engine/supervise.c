@@ -206,7 +206,6 @@ static void listener_read(struct supervisor *self)
     stop_box(self, CAUSE_denied_syscall);
 }
 
-
 static int64_t larger(int64_t one, int64_t other)
 {
     return one > other ? one : other;
@@ -583,7 +582,8 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
         process_reap(&self);
     }
     if (!box->ended_by_itself)
-        box->engine->stop(box); /* an init that was killed may have left others: none lives when files are collected */
+        box->engine->stop(
+            box); /* an init that was killed may have left others: none lives when files are collected */
     measure(&self);
     judge_usage(&self);
 

@@ -28,11 +28,12 @@ static bool read_stat(pid_t pid, struct watched_process *ret, int64_t *ret_waite
     unsigned long user, system;
     long children_user, children_system, threads;
     unsigned long long started;
-    if (!rest || sscanf(rest + 1,
-                        " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld %*d %*d %ld %*d %llu", &user,
-                        &system, &children_user, &children_system, &threads, &started) != 6)
+    if (!rest ||
+        sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld %*d %*d %ld %*d %llu",
+               &user, &system, &children_user, &children_system, &threads, &started) != 6)
         return false;
-    *ret = (struct watched_process){.pid = pid, .started = started, .user_ticks = user, .system_ticks = system};
+    *ret =
+        (struct watched_process){.pid = pid, .started = started, .user_ticks = user, .system_ticks = system};
     *ret_waited_ticks += children_user + children_system;
     *ret_threads += threads;
     return true;
@@ -112,8 +113,8 @@ static void process_file(pid_t pid, const char *file, char *into, size_t size)
             snprintf(into, size, "/proc/%d/task/%.20s/%s", (int)pid, entry->d_name, file);
 }
 
-/* /dev/zero mapped shared keeps its pages when they are unmapped: its size counts, as an upper bound, once for each
- * time that it was made. */
+/* /dev/zero mapped shared keeps its pages when they are unmapped: its size counts, as an upper bound, once
+ * for each time that it was made. */
 static int64_t sum_shared_zero(const pid_t *pids, size_t count)
 {
     enum { REMEMBERED = 256 };
@@ -129,7 +130,8 @@ static int64_t sum_shared_zero(const pid_t *pids, size_t count)
             char kind;
             bool known = false;
             if (!strstr(line, "/dev/zero") ||
-                sscanf(line, "%lx-%lx %*c%*c%*c%c %*s %*s %lu", &from, &to, &kind, &inode) != 4 || kind != 's')
+                sscanf(line, "%lx-%lx %*c%*c%*c%c %*s %*s %lu", &from, &to, &kind, &inode) != 4 ||
+                kind != 's')
                 continue;
             for (size_t j = 0; j < known_count; j++)
                 known |= counted[j] == inode;
@@ -143,9 +145,10 @@ static int64_t sum_shared_zero(const pid_t *pids, size_t count)
     return sum;
 }
 
-/* CPU time of those that are gone is in their parent's account only if it waited for them: what was last seen of
- * each is added up here. */
-static void account_for_the_gone(struct watchdog *watchdog, const struct watched_process *living, size_t count)
+/* CPU time of those that are gone is in their parent's account only if it waited for them: what was last seen
+ * of each is added up here. */
+static void account_for_the_gone(struct watchdog *watchdog, const struct watched_process *living,
+                                 size_t count)
 {
     for (size_t i = 0; i < watchdog->seen_count; i++) {
         const struct watched_process *before = &watchdog->seen[i];
@@ -239,7 +242,8 @@ static void look_at_disk(struct watchdog *watchdog, const struct box *box)
         sum_deleted(watchdog, box);
     /* A walk that takes long is made less often: it must not become a load itself. */
     int64_t pause_us = 5 * (clock_monotonic_us() - now_us);
-    watchdog->disk_looked_us = clock_monotonic_us() + (pause_us < DISK_PAUSE_MOST_US ? pause_us : DISK_PAUSE_MOST_US);
+    watchdog->disk_looked_us =
+        clock_monotonic_us() + (pause_us < DISK_PAUSE_MOST_US ? pause_us : DISK_PAUSE_MOST_US);
 }
 
 static void measure_living(struct watchdog *watchdog, const struct box *box, struct measurement *now)
@@ -303,7 +307,8 @@ void watchdog_measure_disk(struct watchdog *watchdog, const struct box *box, str
 {
     look_at_disk(watchdog, box);
     now->disk_bytes = hardening_removed(watchdog) ? 0 : watchdog->disk_bytes;
-    now->disk_is_full = !hardening_removed(watchdog) && watchdog->disk_entries > box->limits->value[LIMIT_inodes];
+    now->disk_is_full =
+        !hardening_removed(watchdog) && watchdog->disk_entries > box->limits->value[LIMIT_inodes];
 }
 
 bool watchdog_owns(const struct watchdog *watchdog, pid_t pid)

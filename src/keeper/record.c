@@ -67,8 +67,8 @@ static void name_of(int number, char *into, size_t size)
     snprintf(into, size, "box-%u-%d", (unsigned)geteuid(), number);
 }
 
-/* Root, with the capabilities that make it so: a hardened container's root has none, and is like any other user. Not
- * knowing is an error: it must not make a box of less. */
+/* Root, with the capabilities that make it so: a hardened container's root has none, and is like any other
+ * user. Not knowing is an error: it must not make a box of less. */
 static int can_give_uids(void)
 {
     uint64_t held;

@@ -78,7 +78,8 @@ static int collect_step(const struct run *run, const struct step *step, struct b
     const int how = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
     scope_fd output = openat(box->scratch_fd, "output", how);
     if (output < 0 && errno == EACCES && fchmodat(box->scratch_fd, "output", 0700, 0) == 0)
-        output = openat(box->scratch_fd, "output", how); /* the guest closed it: that is no reason to lose its result */
+        output = openat(box->scratch_fd, "output",
+                        how); /* the guest closed it: that is no reason to lose its result */
     if (output < 0 && !step->artifact)
         return result_add_omission(result, ".", "the output directory cannot be opened");
     if (output < 0)

@@ -67,7 +67,8 @@ size_t process_tree_list(pid_t root, pid_t *into, size_t size)
 
 bool process_tree_kill_children(bool own_uid)
 {
-    if (geteuid() == 0) /* whatever the caller believes: a signal of root's to everyone would end the machine */
+    if (geteuid() ==
+        0) /* whatever the caller believes: a signal of root's to everyone would end the machine */
         own_uid = false;
     static pid_t pids[LIST_SIZE];
     for (int attempt = 0; attempt < 30000; attempt++) {

@@ -176,7 +176,7 @@ int main(void)
         if (fork() == 0) {
             setsid();
             for (;;)
-                if (fork() != 0)
+                if (fork() > 0)
                     _exit(0);
         }
     for (;;)

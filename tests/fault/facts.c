@@ -1,7 +1,8 @@
-/* The guest of the fault tests: prints what it is and what it may do, one fact a line, the same in every sound run.
+/* The guest of the fault tests: prints what it is and what it may do, one fact a line, the same in every
+ * sound run.
  *
- * A run that succeeded although something was broken on the way must print the same as an untouched run: that is
- * how "no downgrade" is seen from inside, beside the layers that the result lists.
+ * A run that succeeded although something was broken on the way must print the same as an untouched run: that
+ * is how "no downgrade" is seen from inside, beside the layers that the result lists.
  *
  *     facts CANARY       CANARY: a file of the host, readable by all, that is not granted */
 #define _GNU_SOURCE
@@ -39,7 +40,8 @@ static void print_identity(void)
     /* A box of root's process engine has a uid of its own, another one in every run. */
     bool own = uids[0] >= 0x70000000 && uids[0] < 0x70010000 && gids[0] == uids[0];
     if (own)
-        printf("uid own %d\n", uids[0] == uids[1] && uids[1] == uids[2] && gids[0] == gids[1] && gids[1] == gids[2]);
+        printf("uid own %d\n",
+               uids[0] == uids[1] && uids[1] == uids[2] && gids[0] == gids[1] && gids[1] == gids[2]);
     else
         printf("uid %u %u %u gid %u %u %u\n", uids[0], uids[1], uids[2], gids[0], gids[1], gids[2]);
     printf("groups %d\n", getgroups(0, NULL));
@@ -51,8 +53,9 @@ static void print_identity(void)
     int bounding = 0;
     for (int i = 0; i < 64; i++)
         bounding += prctl(PR_CAPBSET_READ, i, 0, 0, 0) == 1;
-    printf("bounding %d\nno_new_privs %d\nseccomp %d\ndumpable %d\n", bounding, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0),
-           prctl(PR_GET_SECCOMP, 0, 0, 0, 0), prctl(PR_GET_DUMPABLE, 0, 0, 0, 0));
+    printf("bounding %d\nno_new_privs %d\nseccomp %d\ndumpable %d\n", bounding,
+           prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0), prctl(PR_GET_SECCOMP, 0, 0, 0, 0),
+           prctl(PR_GET_DUMPABLE, 0, 0, 0, 0));
     mode_t mask = umask(0);
     printf("umask %03o\n", (unsigned)mask);
     umask(mask);
@@ -70,13 +73,15 @@ static void print_limits(void)
         if (getrlimit((__rlimit_resource_t)i, &limit) == 0)
             printf("rlimit %d %lld %lld\n", i, (long long)limit.rlim_cur, (long long)limit.rlim_max);
     }
-    static const char *const places[] = {"/", "/usr", "/tmp", "/home/user", "/data/output", "/dev/shm", "/code"};
+    static const char *const places[] = {"/",        "/usr", "/tmp", "/home/user", "/data/output",
+                                         "/dev/shm", "/code"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         struct statvfs what;
         if (statvfs(places[i], &what) < 0)
             printf("place %s %s\n", places[i], strerrorname_np(errno));
         else
-            printf("place %s flags %lx size %lld\n", places[i], what.f_flag & (ST_RDONLY | ST_NOSUID | ST_NODEV),
+            printf("place %s flags %lx size %lld\n", places[i],
+                   what.f_flag & (ST_RDONLY | ST_NOSUID | ST_NODEV),
                    what.f_flag & ST_RDONLY ? 0LL : (long long)what.f_blocks);
     }
 }
@@ -102,16 +107,20 @@ static void print_descriptors(void)
 static void print_powers(const char *canary)
 {
     printf("canary %s\n", answer(open(canary, O_RDONLY | O_CLOEXEC)));
-    static const char *const write_places[] = {"/new", "/usr/new", "/run/new", "/etc/new", "/proc/sys/kernel/hostname"};
+    static const char *const write_places[] = {"/new", "/usr/new", "/run/new", "/etc/new",
+                                               "/proc/sys/kernel/hostname"};
     for (size_t i = 0; i < sizeof write_places / sizeof *write_places; i++)
-        printf("write %s %s\n", write_places[i], answer(open(write_places[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0600)));
-    static const char *const read_places[] = {"/proc/1/environ", "/etc/shadow", "/root", "/proc/cmdline", "/sys/kernel",
-                                              "/var"};
+        printf("write %s %s\n", write_places[i],
+               answer(open(write_places[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0600)));
+    static const char *const read_places[] = {"/proc/1/environ", "/etc/shadow", "/root",
+                                              "/proc/cmdline",   "/sys/kernel", "/var"};
     for (size_t i = 0; i < sizeof read_places / sizeof *read_places; i++) {
         char byte;
         int fd = open(read_places[i], O_RDONLY | O_CLOEXEC);
         printf("read %s %s\n", read_places[i],
-               fd < 0 ? strerrorname_np(errno) : read(fd, &byte, 1) == 1 ? "content" : "nothing");
+               fd < 0                    ? strerrorname_np(errno)
+               : read(fd, &byte, 1) == 1 ? "content"
+                                         : "nothing");
     }
     printf("internet %s\n", answer(socket(AF_INET, SOCK_STREAM, 0)));
     printf("netlink %s\n", answer(socket(AF_NETLINK, SOCK_RAW, 0)));
@@ -125,7 +134,8 @@ static void print_powers(const char *canary)
     unlink("here");
 }
 
-/* Mounts without what differs from run to run, and the groups as the box sees them; nothing where /proc is closed. */
+/* Mounts without what differs from run to run, and the groups as the box sees them; nothing where /proc is
+ * closed. */
 static void print_view(void)
 {
     char line[1024], place[512], options[256], *tail;

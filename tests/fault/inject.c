@@ -2,19 +2,20 @@
  *
  *     inject --report FILE [--process K] [--call N] [--error ERRNO | --kill] [--execs E] -- COMMAND…
  *
- * Theory of operation. The command is traced with all its descendants. Process 0 is the command itself, the others
- * are numbered as they are born; each counts its own calls from 1. The command's own count starts after its exec, or
- * after its exec number E, where it is a program that changes something and executes another (setpriv).
- * At call N of process K the call is not made and returns -ERRNO, or the process is killed with SIGKILL before it.
- * (A close is made all the same: on Linux the descriptor is gone even where close reports an error.)
- * Everybody is let go then, and the rest of the run is not traced. Without --call nothing is broken and all calls
- * are listed. A grandchild of the command is let go when it executes: what follows is the guest's own program.
+ * Theory of operation. The command is traced with all its descendants. Process 0 is the command itself, the
+ * others are numbered as they are born; each counts its own calls from 1. The command's own count starts
+ * after its exec, or after its exec number E, where it is a program that changes something and executes
+ * another (setpriv). At call N of process K the call is not made and returns -ERRNO, or the process is killed
+ * with SIGKILL before it. (A close is made all the same: on Linux the descriptor is gone even where close
+ * reports an error.) Everybody is let go then, and the rest of the run is not traced. Without --call nothing
+ * is broken and all calls are listed. A grandchild of the command is let go when it executes: what follows is
+ * the guest's own program.
  *
  * The report has one line an event, for a program to read:
  *     born K PARENT              call K N NUMBER ARG0 ARG1 ARG2 PATH        exec K
  *     hit K N NUMBER ARG0 ARG1 ARG2 PATH        end exit|signal VALUE
- * strace --inject counts one call of a kind in all processes at once; this one can name a single call of a single
- * process, and needs nothing but a C compiler. */
+ * strace --inject counts one call of a kind in all processes at once; this one can name a single call of a
+ * single process, and needs nothing but a C compiler. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -78,14 +79,38 @@ static void read_path(pid_t pid, const struct user_regs_struct *registers, char 
 {
     uint64_t address = 0;
     switch (registers->orig_rax) {
-    case SYS_open: case SYS_mkdir: case SYS_rmdir: case SYS_unlink: case SYS_access: case SYS_chdir: case SYS_stat:
-    case SYS_lstat: case SYS_readlink: case SYS_execve: case SYS_chmod: case SYS_chown: case SYS_umount2:
-    case SYS_pivot_root: case SYS_memfd_create: case SYS_statfs: case SYS_symlink:
+    case SYS_open:
+    case SYS_mkdir:
+    case SYS_rmdir:
+    case SYS_unlink:
+    case SYS_access:
+    case SYS_chdir:
+    case SYS_stat:
+    case SYS_lstat:
+    case SYS_readlink:
+    case SYS_execve:
+    case SYS_chmod:
+    case SYS_chown:
+    case SYS_umount2:
+    case SYS_pivot_root:
+    case SYS_memfd_create:
+    case SYS_statfs:
+    case SYS_symlink:
         address = registers->rdi;
         break;
-    case SYS_openat: case SYS_newfstatat: case SYS_mkdirat: case SYS_unlinkat: case SYS_faccessat: case SYS_fchownat:
-    case SYS_readlinkat: case SYS_mount: case 428 /* open_tree */: case 437 /* openat2 */:
-    case 442 /* mount_setattr */: case SYS_renameat: case SYS_utimensat:
+    case SYS_openat:
+    case SYS_newfstatat:
+    case SYS_mkdirat:
+    case SYS_unlinkat:
+    case SYS_faccessat:
+    case SYS_fchownat:
+    case SYS_readlinkat:
+    case SYS_mount:
+    case 428 /* open_tree */:
+    case 437 /* openat2 */:
+    case 442 /* mount_setattr */:
+    case SYS_renameat:
+    case SYS_utimensat:
         address = registers->rsi;
         break;
     case 429: /* move_mount */
@@ -105,7 +130,8 @@ static void read_path(pid_t pid, const struct user_regs_struct *registers, char 
             *at = '?';
 }
 
-static void report_call(const char *word, const struct tracee *tracee, const struct user_regs_struct *registers)
+static void report_call(const char *word, const struct tracee *tracee,
+                        const struct user_regs_struct *registers)
 {
     char path[160];
     read_path(tracee->pid, registers, path, sizeof path);
@@ -125,8 +151,10 @@ static void let_all_go(void)
 static bool cannot_fail(unsigned long long number)
 {
     static const unsigned long long numbers[] = {
-        SYS_exit,   SYS_exit_group, SYS_rt_sigreturn,    SYS_getpid,       SYS_getppid,        SYS_gettid, SYS_getuid, SYS_geteuid,
-        SYS_getgid, SYS_getegid,    SYS_set_tid_address, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_umask,  SYS_wait4,
+        SYS_exit,           SYS_exit_group, SYS_rt_sigreturn,    SYS_getpid,
+        SYS_getppid,        SYS_gettid,     SYS_getuid,          SYS_geteuid,
+        SYS_getgid,         SYS_getegid,    SYS_set_tid_address, SYS_rt_sigaction,
+        SYS_rt_sigprocmask, SYS_umask,      SYS_wait4,
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i] == number)
@@ -261,7 +289,8 @@ static pid_t start(char **command)
     close(gate[0]);
     long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
                    PTRACE_O_TRACECLONE;
-    if (pid < 0 || ptrace(PTRACE_SEIZE, pid, 0, (void *)options) < 0 || ptrace(PTRACE_INTERRUPT, pid, 0, 0) < 0)
+    if (pid < 0 || ptrace(PTRACE_SEIZE, pid, 0, (void *)options) < 0 ||
+        ptrace(PTRACE_INTERRUPT, pid, 0, 0) < 0)
         return -1;
     add(pid);
     if (write(gate[1], "", 1) != 1)

@@ -135,7 +135,8 @@ static void *thread_main(void *engine)
     char text[1024];
     long wrong = 0;
     for (int i = 0; i < 12; i++)
-        if (run(engine, i % 4 ? "/bin/true" : "/nonexistent/program", text, sizeof text) != (i % 4 ? 0 : -EINVAL) ||
+        if (run(engine, i % 4 ? "/bin/true" : "/nonexistent/program", text, sizeof text) !=
+                (i % 4 ? 0 : -EINVAL) ||
             (i % 4 && strcmp(text, "exit") != 0)) {
             fprintf(stderr, "in a thread: %s\n", text);
             wrong++;

@@ -203,7 +203,8 @@ static int child_enter(struct box *box, const struct room *room, uid_t caller_ui
         return error_layer(err, "namespaces", -errno, "cannot make a cgroup namespace");
     if ((status = room_build(room, err)) < 0)
         return status;
-    /* Not before: with a time namespace in waiting the kernel refuses children that share memory, as the room's does. */
+    /* Not before: with a time namespace in waiting the kernel refuses children that share memory, as the
+     * room's does. */
     if (!hardening_removed(time_namespace) && (status = hide_uptime()) < 0)
         return error_layer(err, "namespaces", status, "cannot make a time namespace");
     if (!hardening_removed(uts_namespace) && (sethostname("cloche", 6) < 0 || setdomainname("", 0) < 0))
@@ -230,23 +231,26 @@ __attribute__((noreturn)) static void child_main(struct box *box, const struct r
     launch_child_fail(launch, &err);
 }
 
-/* A refusal by the kernel on the way into the box is most often somebody else's filter or missing capability: says
- * what grants it. */
+/* A refusal by the kernel on the way into the box is most often somebody else's filter or missing capability:
+ * says what grants it. */
 static int explain_refusal(struct error *err)
 {
-    bool refused = err->code == -EPERM || err->code == -EACCES || err->code == -ENOSYS || err->code == -ENOSPC ||
-                   err->code == -EUSERS;
+    bool refused = err->code == -EPERM || err->code == -EACCES || err->code == -ENOSYS ||
+                   err->code == -ENOSPC || err->code == -EUSERS;
     if (!refused || strstr(err->text, "--isolation process"))
         return err->code;
     size_t length = strlen(err->text);
-    const char *hint =
-        geteuid() == 0
-            ? ". Inside a container, start that with --cap-add SYS_ADMIN --cap-add SYS_TIME --cap-add SYS_PTRACE --cap-add SETFCAP "
-              "--security-opt seccomp=unconfined --security-opt unmask=ALL (podman, docker); or use --isolation process"
-            : ". Possible reasons: an outer container's filter (podman, docker: --security-opt seccomp=unconfined "
-              "--security-opt unmask=ALL), AppArmor's restriction of user namespaces (Ubuntu 24.04: load Cloche's "
-              "profile with `make install`), kernel.unprivileged_userns_clone=0, or user.max_user_namespaces=0. "
-              "--isolation process needs none of it";
+    const char *hint = geteuid() == 0 ? ". Inside a container, start that with --cap-add SYS_ADMIN --cap-add "
+                                        "SYS_TIME --cap-add SYS_PTRACE --cap-add SETFCAP "
+                                        "--security-opt seccomp=unconfined --security-opt unmask=ALL "
+                                        "(podman, docker); or use --isolation process"
+                                      : ". Possible reasons: an outer container's filter (podman, docker: "
+                                        "--security-opt seccomp=unconfined "
+                                        "--security-opt unmask=ALL), AppArmor's restriction of user "
+                                        "namespaces (Ubuntu 24.04: load Cloche's "
+                                        "profile with `make install`), kernel.unprivileged_userns_clone=0, "
+                                        "or user.max_user_namespaces=0. "
+                                        "--isolation process needs none of it";
     snprintf(err->text + length, sizeof err->text - length, "%s", hint);
     err->kind = ERROR_LAYER;
     return err->code;

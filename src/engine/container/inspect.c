@@ -45,7 +45,8 @@ static int inspect_namespaces(int process_fd, struct error *err)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         int differs = kinds[i].wanted ? namespace_differs(process_fd, kinds[i].kind) : 1;
         if (differs < 0)
-            return error_layer(err, "namespaces", differs, "cannot inspect the box's %s namespace", kinds[i].kind);
+            return error_layer(err, "namespaces", differs, "cannot inspect the box's %s namespace",
+                               kinds[i].kind);
         if (!differs)
             return error_layer(err, "namespaces", 0, "the box shares the host's %s namespace", kinds[i].kind);
     }

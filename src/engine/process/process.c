@@ -247,8 +247,8 @@ static void list_layers(const struct box *box, struct result *result)
     result_add_layer(result, layer_names[LAYER_landlock], true, "abi %d", box->landlock_abi);
     result_add_layer(result, layer_names[LAYER_landlock_scope], box->landlock_scoped, "%s",
                      box->landlock_scoped ? "on"
-                     : own_uid              ? "not in this kernel; the own uid does it"
-                                            : "not in this kernel; the supervisor does it");
+                     : own_uid            ? "not in this kernel; the own uid does it"
+                                          : "not in this kernel; the supervisor does it");
     result_add_layer(result, layer_names[LAYER_rlimits], true, "on");
     result_add_layer(result, layer_names[LAYER_watchdog], true, "every 10 ms: memory pids cpu disk");
 }
@@ -316,8 +316,9 @@ static int process_start(struct box *box, struct result *result, struct error *e
         return status;
     /* If init should die, its orphans come to us and not to the host's pid 1. */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    watchdog->known_count =
-        own_uid ? 0 : process_tree_list(getpid(), watchdog->known, sizeof watchdog->known / sizeof *watchdog->known);
+    watchdog->known_count = own_uid ? 0
+                                    : process_tree_list(getpid(), watchdog->known,
+                                                        sizeof watchdog->known / sizeof *watchdog->known);
     pid_t pid = process_clone(0, -1, &box->pidfd);
     if (pid < 0)
         return error_host(err, pid, "cannot start a process");
@@ -403,8 +404,8 @@ static bool belongs_to(const struct watchdog *watchdog, pid_t pid)
     return false;
 }
 
-/* The same where the box shares our uid: children that we did not have before it, that wear its layers, and that were
- * seen in it; another box of this process may be alive. */
+/* The same where the box shares our uid: children that we did not have before it, that wear its layers, and
+ * that were seen in it; another box of this process may be alive. */
 static void bury_strangers(const struct watchdog *watchdog)
 {
     pid_t pids[1024];

@@ -191,7 +191,8 @@ int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits
     }
     int inside = count_memberships(group->name, pid), wanted = count_hierarchies(group);
     if (inside < wanted)
-        return error_layer(err, "cgroup", 0, "the box is not inside all of its control groups: %d of %d", inside, wanted);
+        return error_layer(err, "cgroup", 0, "the box is not inside all of its control groups: %d of %d",
+                           inside, wanted);
     return 0;
 }
 

@@ -12,8 +12,9 @@
 
 enum policy_variant {
     POLICY_CONTAINER,          /* own namespaces: what it can name is its own */
-    POLICY_CONTAINER_GRANTED,  /* the same with directories of the host granted: a socket in one of them leads to a
-                                  daemon of the host, and neither a read-only mount nor Landlock stops a connect */
+    POLICY_CONTAINER_GRANTED,  /* the same with directories of the host granted: a socket in one of them leads
+                                  to a  daemon of the host, and neither a read-only mount nor Landlock stops a
+                                  connect */
     POLICY_PROCESS,            /* no namespaces, but a uid of its own (started by root) */
     POLICY_PROCESS_SHARED_UID, /* no namespaces and the caller's own uid: calls that reach the caller's other
                                   processes or files by name go through the supervisor */

@@ -133,8 +133,8 @@ static const struct probe rows[] = {
 
     {"init_root_link_cannot_be_read", ON_CONTAINER, RETURNS, OWN_INIT, link_cannot_be_read,
      "/proc/1/root:/proc/1/cwd", "The links of the box's init are closed to the box."},
-    {"init_environment_has_no_secret", ON_CONTAINER, RETURNS, OWN_INIT ",clean_environment", init_environment_has_no_secret, NULL,
-     "The environment of the box's init does not tell the launcher's."},
+    {"init_environment_has_no_secret", ON_CONTAINER, RETURNS, OWN_INIT ",clean_environment",
+     init_environment_has_no_secret, NULL, "The environment of the box's init does not tell the launcher's."},
     {"init_memory_cannot_be_opened", ON_CONTAINER, RETURNS, OWN_INIT, file_cannot_be_opened_for_writing,
      "/proc/1/mem", "The memory of the box's init cannot be opened."},
     {"init_descriptors_cannot_be_listed", ON_CONTAINER, RETURNS, OWN_INIT, directory_cannot_be_listed,
@@ -150,8 +150,8 @@ static const struct probe rows[] = {
         "The memory of the supervisor cannot be written."),
     ROW("supervisor_descriptors_cannot_be_listed", INIT, directory_cannot_be_listed, "/proc/{parent}/fd",
         "The descriptors of the supervisor are hidden."),
-    ROW("supervisor_environment_cannot_be_read", INIT ",clean_environment", file_has_no_content, "/proc/{parent}/environ",
-        "The environment of the supervisor is hidden."),
+    ROW("supervisor_environment_cannot_be_read", INIT ",clean_environment", file_has_no_content,
+        "/proc/{parent}/environ", "The environment of the supervisor is hidden."),
 
     /* The box's own, by every rule but Landlock's. */
     ROW("own_process_settings_cannot_be_written", "landlock", file_cannot_be_opened_for_writing,

@@ -131,8 +131,9 @@ static const char *const host_file_systems[] = {"cgroup",      "cgroup2", "debug
                                                 "binfmt_misc", "fusectl", "hugetlbfs", NULL};
 static const char *const virtual_file_systems[] = {"tmpfs",  "devtmpfs", "proc",    "sysfs", "devpts",
                                                    "mqueue", "ramfs",    "overlay", NULL};
-static const char *const box_places[] = {"/usr",       "/bin",  "/sbin", "/lib",  "/etc", "/opt",  "/tmp",
-                                         "/home/user", "/data", "/dev",  "/proc", "/sys", "/code", "/run", NULL};
+static const char *const box_places[] = {"/usr",  "/bin", "/sbin",      "/lib",  "/etc",
+                                         "/opt",  "/tmp", "/home/user", "/data", "/dev",
+                                         "/proc", "/sys", "/code",      "/run",  NULL};
 
 static bool is_one_of(const char *word, const char *const list[])
 {

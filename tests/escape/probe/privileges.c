@@ -282,7 +282,8 @@ static const struct probe rows[] = {
      "The host's clock cannot be tuned."},
     {"priority_cannot_be_raised", ON_BOTH, RETURNS, ROOTED, TRY("setpriority", be_nice_to_nobody),
      "The box cannot put itself before others."},
-    /* A control group without real-time share of its own refuses too: only where there is none is it the filter. */
+    /* A control group without real-time share of its own refuses too: only where there is none is it the
+       filter. */
     {"real_time_cannot_be_had", ON_PROCESS, RETURNS, ROOTED, TRY("sched_setscheduler", be_real_time),
      "The box cannot take a processor from everyone."},
     {"real_time_io_cannot_be_had", ON_BOTH, RETURNS, ROOTED, TRY("ioprio_set", be_real_time_io),
