@@ -164,6 +164,14 @@ static void account_for_the_gone(struct watchdog *watchdog, const struct watched
     watchdog->seen_count = count;
 }
 
+/* Of the reasons why something cannot be counted: those that a guest can bring about, not the host's own
+ * trouble. */
+static bool is_the_guests_doing(int error_number)
+{
+    return error_number == EACCES || error_number == EPERM || error_number == ELOOP ||
+           error_number == ENAMETOOLONG || error_number == ENOTDIR;
+}
+
 static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int64_t entries_max)
 {
     /* Without a trace in the access time, by which a guest could tell what has been looked at. */
@@ -175,12 +183,14 @@ static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int6
             continue;
         struct stat status;
         if (fstatat(copy, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
-            if (errno != ENOENT)
+            if (is_the_guests_doing(errno))
                 watchdog->disk_entries = entries_max + 1;
             continue;
         }
         watchdog->disk_entries++;
-        watchdog->disk_bytes += (int64_t)status.st_blocks * 512;
+        /* A file of several names is met once for each. */
+        watchdog->disk_bytes +=
+            (int64_t)status.st_blocks * 512 / (S_ISDIR(status.st_mode) ? 1 : (int64_t)status.st_nlink);
         if (!S_ISDIR(status.st_mode))
             continue;
         scope_fd below = -1;
@@ -188,7 +198,8 @@ static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int6
             below = openat(copy, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (below >= 0)
             sum_directory(below, depth + 1, watchdog, entries_max);
-        else if (depth == DISK_DEPTH || errno == EACCES) /* what cannot be counted counts as too much */
+        else if (depth == DISK_DEPTH ||
+                 is_the_guests_doing(errno)) /* what cannot be counted counts as too much */
             watchdog->disk_entries = entries_max + 1;
     }
 }
@@ -235,7 +246,7 @@ static void look_at_disk(struct watchdog *watchdog, const struct box *box)
         scope_fd place = openat(box->scratch_fd, places[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (place >= 0)
             sum_directory(place, 0, watchdog, box->limits->value[LIMIT_inodes]);
-        else
+        else if (is_the_guests_doing(errno))
             watchdog->disk_entries = box->limits->value[LIMIT_inodes] + 1;
     }
     if (!box->is_reaped)

@@ -227,9 +227,11 @@ int record_give_back(struct record *record)
         if (i + 1 == ATTEMPTS)
             status = -errno;
     }
+    if (status < 0) /* kept: a second call, with more descriptors or memory to be had, may do it */
+        return status;
     scope_close_fd(&record->lock_fd);
     scope_close_fd(&record->state_fd);
-    return status;
+    return 0;
 }
 
 /* Boxes whose record is gone but whose group or directory is not: a kill between two steps of giving back. */

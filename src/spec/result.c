@@ -122,6 +122,9 @@ int result_exit_status(const struct result *result)
         return EXIT_STATUS_HOST_FAILURE;
     if (result->signal)
         return 128 + result->signal;
+    bool stopped = result->cause != CAUSE_exit && result->cause != CAUSE_signal;
+    if (stopped && result->exit_code == 0)
+        return 128 + 9; /* it ended by itself in the last moment, but past a limit: no success */
     if (result->exit_code >= EXIT_STATUS_PROGRAM_RESERVED && result->exit_code <= EXIT_STATUS_HOST_FAILURE)
         return EXIT_STATUS_PROGRAM_RESERVED;
     return result->exit_code;

@@ -80,7 +80,7 @@ class Sweeps:
             indices += range(indices[-1] + 1, indices[-1] + 5)
             indices = indices[EVERY.get(error, slice(None)) if not shape.prefix else slice(None, None, 2)]
         else:
-            indices = [call.index for call in thin_out(calls)][::2 if shape.prefix else 1]
+            indices = [call.index for call in thin_out(calls)][::3 if shape.prefix else 2 if who == "init" else 1]
         codes = [getattr(errno, name) for name in ERRORS[error]]  # one after the other from call to call
 
         def one(world, index):

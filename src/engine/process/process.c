@@ -247,7 +247,7 @@ static void list_layers(const struct box *box, struct result *result)
     result_add_layer(result, layer_names[LAYER_landlock], true, "abi %d", box->landlock_abi);
     result_add_layer(result, layer_names[LAYER_landlock_scope], box->landlock_scoped, "%s",
                      box->landlock_scoped ? "on"
-                     : own_uid            ? "not in this kernel; the own uid does it"
+                     : own_uid            ? "not in this kernel; own uid and supervisor do it"
                                           : "not in this kernel; the supervisor does it");
     result_add_layer(result, layer_names[LAYER_rlimits], true, "on");
     result_add_layer(result, layer_names[LAYER_watchdog], true, "every 10 ms: memory pids cpu disk");
@@ -303,7 +303,9 @@ static int process_start(struct box *box, struct result *result, struct error *e
     if (!watchdog || box->scratch_fd < 0)
         return error_host(err, watchdog ? -errno : -ENOMEM, "cannot start a box");
     box->threads_beside = own_uid ? 0 : count_threads_of_caller();
-    box->policy_variant = own_uid || hardening_removed(box_uid) ? POLICY_PROCESS : POLICY_PROCESS_SHARED_UID;
+    /* Init has the box's uid too: where Landlock does not keep signals from it, the supervisor does. */
+    bool apart = (own_uid && box->landlock_abi >= 6) || hardening_removed(box_uid);
+    box->policy_variant = apart ? POLICY_PROCESS : POLICY_PROCESS_SHARED_UID;
     scope_launch launch = LAUNCH_UNSET;
     scope_plan_lists lists = {.flags = PLAN_LISTENER | PLAN_LANDLOCK | (own_uid ? PLAN_OWN_UID : 0) |
                                        (box->landlock_abi >= 6 ? PLAN_SIGNAL_SCOPE : 0)};
