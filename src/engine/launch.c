@@ -253,9 +253,10 @@ static int prefer_own_report(struct box *box, struct error *err)
 {
     struct pollfd polled = {.fd = box->control_fd, .events = POLLIN};
     struct init_message message;
-    scope_fd fd = -1;
-    while (poll(&polled, 1, 200) > 0 &&
-           process_receive(box->control_fd, &message, sizeof message, &fd) == (int)sizeof message) {
+    while (poll(&polled, 1, 200) > 0) {
+        scope_fd fd = -1;
+        if (process_receive(box->control_fd, &message, sizeof message, &fd) != (int)sizeof message)
+            break;
         message.subject[sizeof message.subject - 1] = message.text[sizeof message.text - 1] = '\0';
         if (message.kind == INIT_FAILED)
             return report_failure(&message, err);
@@ -306,9 +307,13 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
         case INIT_FAILED:
             return report_failure(&message, err);
         case INIT_SCRATCH:
+            if (box->scratch_fd >= 0)
+                return error_host(err, -EPROTO, "init sent a message twice");
             box->scratch_fd = take_fd(&fd);
             break;
         case INIT_LISTENER:
+            if (box->listener_fd >= 0)
+                return error_host(err, -EPROTO, "init sent a message twice");
             box->listener_fd = take_fd(&fd);
             if (inspect && inspect(data, err) < 0)
                 return prefer_own_report(box, err);

@@ -168,8 +168,7 @@ static void account_for_the_gone(struct watchdog *watchdog, const struct watched
  * trouble. */
 static bool is_the_guests_doing(int error_number)
 {
-    return error_number == EACCES || error_number == EPERM || error_number == ELOOP ||
-           error_number == ENAMETOOLONG || error_number == ENOTDIR;
+    return error_number == EACCES || error_number == EPERM || error_number == ENAMETOOLONG;
 }
 
 static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int64_t entries_max)
@@ -324,6 +323,11 @@ void watchdog_measure_disk(struct watchdog *watchdog, const struct box *box, str
 
 bool watchdog_owns(const struct watchdog *watchdog, pid_t pid)
 {
+    return watchdog_is_below(watchdog->init, pid);
+}
+
+bool watchdog_is_below(pid_t init, pid_t pid)
+{
     /* Up the line of parents: cheap, and right for threads too, whose Tgid is asked first. */
     for (int depth = 0; pid > 1 && depth < 4096; depth++) {
         static const char *const group[] = {"\nTgid:", NULL}, *const parent[] = {"\nPPid:", NULL};
@@ -339,7 +343,7 @@ bool watchdog_owns(const struct watchdog *watchdog, pid_t pid)
             pid = leader;
             continue;
         }
-        if (next == watchdog->init)
+        if (next == init)
             return true;
         pid = next;
     }

@@ -35,4 +35,7 @@ void watchdog_measure(struct watchdog *watchdog, const struct box *box, struct m
 void watchdog_measure_disk(struct watchdog *watchdog, const struct box *box, struct measurement *now);
 
 /* Is this process (or thread) one of the box? */
+/* Does its line of parents lead to this init? */
+bool watchdog_is_below(pid_t init, pid_t pid);
+
 bool watchdog_owns(const struct watchdog *watchdog, pid_t pid);

@@ -92,13 +92,13 @@ def belongs_to_the_living(item):
 
 
 def leftovers(before, seconds=3):
-    """What stays for as long as we look: another box that runs at the same time comes and goes."""
+    """What stays for as long as we look, and is not of a box that somebody else runs at the same time."""
     left = differences(before, box.census())
     deadline = time.monotonic() + seconds
-    while left and time.monotonic() < deadline:
+    while (left := {item for item in left if not belongs_to_the_living(item)}) and time.monotonic() < deadline:
         time.sleep(0.05)
         left &= differences(before, box.census())
-    return {item for item in left if not belongs_to_the_living(item)}
+    return left
 
 
 def host_processes(marker):

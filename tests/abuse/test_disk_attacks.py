@@ -28,7 +28,7 @@ static void end(const char *word)
 {
     printf("%s %lld errno %d\n", word, (long long)got, errno);
     fflush(stdout);
-    usleep(400000);
+    usleep(250000);
     _exit(strcmp(word, "refused") == 0 ? 1 : 0);
 }
 static void more(int64_t bytes) { if ((got += bytes) >= wanted) end("had"); }

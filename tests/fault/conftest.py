@@ -1,4 +1,4 @@
-"""Worlds for the fault tests: made once for the session, two of them, since two runs at a time is what the cores give."""
+"""Worlds for the fault tests: two, made once for the session, so that two runs can go on at the same time."""
 import pathlib
 import sys
 

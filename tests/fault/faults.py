@@ -94,7 +94,8 @@ class Shape:
 
     def __init__(self, *arguments, engine, json_result=True, prepare=None, expect=None, prefix=()):
         self.prefix = list(prefix)
-        self.arguments = ["run", "--isolation", engine, "--wall", "10s", *(["--json"] if json_result else []), *arguments]
+        shown = ["--json"] if json_result else []
+        self.arguments = ["run", "--isolation", engine, "--wall", "10s", *shown, *arguments]
         self.json_result = json_result
         self.prepare = prepare or (lambda world: None)
         self.expect = expect
@@ -199,7 +200,8 @@ class Breaker:
         """All calls of an untouched run."""
         done, report = self.run()
         essence = self.shape.essence(done, self.world)
-        assert essence == self.shape.right, f"a traced run is not like others: {difference(self.shape.right, essence)} {done}"
+        assert essence == self.shape.right, \
+            f"a traced run is not like others: {difference(self.shape.right, essence)} {done}"
         return report
 
     def fail_call(self, process, index, code):
@@ -244,7 +246,8 @@ class Breaker:
         if done.returncode not in REFUSALS and not is_named:
             if essence is None:
                 return [f"exit status {done.returncode}, stdout {done.stdout[:200]!r}, stderr {done.stderr[:200]!r}"]
-            return [f"exit status {done.returncode}, but not as an untouched run: {difference(self.shape.right, essence)}"]
+            other = difference(self.shape.right, essence)
+            return [f"exit status {done.returncode}, but not as an untouched run: {other}"]
         if not says_something(done):
             return [f"refuses with {done.returncode} without a word"]
         return []

@@ -4,9 +4,9 @@
         done = world.cloche("run", "--", "/bin/true")      # returncode, stdout, stderr
         world.census()                                     # what boxes left behind, as a comparable value
 
-A world is a pid, mount and cgroup namespace with its own /run, /tmp, /dev/shm, /var/lib/cloche and control groups. So a census
-counts nothing of other suites that run at the same time, every process that is left is a leak whatever its name, and
-`cloche reap` meets nobody else's boxes. From outside all of it is below /proc/HOLDER/root. The program is copied in
+A world is a pid, mount and cgroup namespace with its own /run, /tmp, /dev/shm, /var/lib/cloche and control groups. So
+a census counts nothing of other suites that run at the same time, every process that is left is a leak whatever its
+name, and `cloche reap` meets nobody else's boxes. From outside all of it is below /proc/HOLDER/root. The program is copied in
 at the start: a build in the middle of a sweep changes nothing.
 """
 import contextlib
@@ -242,5 +242,6 @@ class World:
         while self.pids() and time.monotonic() < deadline:
             time.sleep(0.005)
         now = self.census()
-        return {key: [item for item in now[key] if item not in self.baseline[key]] or f"{now[key]} was {self.baseline[key]}"
-                for key in now if now[key] != self.baseline[key]}
+        was = self.baseline
+        return {key: [item for item in now[key] if item not in was[key]] or f"{now[key]}, and was {was[key]}"
+                for key in now if now[key] != was[key]}

@@ -211,8 +211,6 @@ def in_own_mounts(world, mounts, command):
     return world.run("unshare", "--mount", "sh", "-c", f"set -e\n{mounts}\nset +e\n{command}")
 
 
-FULL = "mount -t tmpfs -o size=4k,nr_inodes=3 full {0}; head -c 100000 /dev/zero > {0}/filler 2>/dev/null || true"
-
 
 def test_state_directory_is_full(world, shape):
     """The record itself takes an inode: none is left, so nothing may start."""
@@ -289,7 +287,8 @@ def test_there_is_no_dev_null(world, shape):
 
 def test_dev_null_is_a_regular_file(world, shape):
     """A planted /dev/null must not be shown as a device nor be used to cover /proc (CVE-2025-31133)."""
-    mounts = "mount -t tmpfs bare /dev; echo planted > /dev/null; for d in zero full random urandom tty; do echo > /dev/$d; done"
+    mounts = ("mount -t tmpfs bare /dev; echo planted > /dev/null; "
+              "for name in zero full random urandom tty; do echo > /dev/$name; done")
     done = in_own_mounts(world, mounts, run_line(shape))
     if done.returncode == 0:
         facts = json.loads(done.stdout)["stdout"]

@@ -65,6 +65,7 @@ TEXTS = {
     "overlong": b"\xc0\x9b \xe0\x80\x9b \xf0\x80\x80\x9b",
     "surrogate": b"\xed\xa0\x80 \xf4\x90\x80\x80 \xf8\x88\x80\x80\x80 \xff\xfe",
     "zero": b"a\0b\0",
+    "key": b'"stdout_base64',
 }
 
 
@@ -117,6 +118,10 @@ CONVERSATIONS = {
     "wrong-size": conversation([message(VERIFIED, flags=0x80, extra=b"\5")], [message(ENDED, flags=0xc4)]),
     "many-descriptors": conversation([message(SCRATCH, flags=3), message(SCRATCH, flags=2), message(VERIFIED, flags=3)],
                                      [message(ENDED, flags=3), message(ENDED, flags=2)]),
+    "twice": conversation(2 * [message(SCRATCH, flags=1)] + 2 * [message(LISTENER, flags=1)] + [message(VERIFIED)],
+                          2 * [message(ENDED, flags=1)]),
+    "twice-seen-outside": conversation([message(LISTENER, flags=1)] + 3 * [message(SCRATCH, flags=1)] +
+                                       [message(FAILED, code=-1)], [message(ENDED)], inspect_fails=1),
     "denied": conversation(GOOD, [message(ENDED)], listener=4),
     "contradiction": conversation(GOOD, [message(ENDED, wait_status=256), message(ENDED), message(FAILED, code=-1)]),
 }

@@ -107,8 +107,8 @@ def test_granted_files_of_the_user_can(user, engine):
 
 
 def test_granted_files_cannot_be_changed(user, engine):
-    attack = ('for f in "$1" "$CLOCHE_INPUT/private"; do echo x > "$f"; chmod 0666 "$f"; touch -d @0 "$f"; mv "$f" "$f.moved"; '
-              'rm -f "$f"; truncate -s 0 "$f"; done')
+    attack = ('for f in "$1" "$CLOCHE_INPUT/private"; do echo x > "$f"; chmod 0666 "$f"; touch -d @0 "$f"; '
+              'mv "$f" "$f.moved"; rm -f "$f"; truncate -s 0 "$f"; done')
     before = (user.world.outside(HOME) / "private").stat()
     for granted in ("--read", "--input"):
         user.shell_in_box(engine, attack, f"{HOME}/private", options=[granted, f"{HOME}/private"])
@@ -212,7 +212,8 @@ def test_own_processes_can_be_signalled(user, engine):
         kill -0 $child && kill -TERM $child; wait $child; echo $?
         (trap 'echo caught; exit 3' USR1; sleep 0.2 & wait; sleep 1) & child=$!
         sleep 0.1; kill -USR1 $child; wait $child; echo $?
-        kill -0 $$ && echo self; python3 -c 'import threading, os; t = threading.Thread(target=print, args=("thread",)); t.start(); t.join()'
+        kill -0 $$ && echo self
+        python3 -c 'import threading; t = threading.Thread(target=print, args=("thread",)); t.start(); t.join()'
         timeout 0.1 sleep 9; echo $?"""
     result = user.shell_in_box(engine, code)
     assert result["stdout"].split() == ["143", "caught", "3", "self", "thread", "124"], result
@@ -229,10 +230,12 @@ def test_supervisor_is_out_of_reach(user, engine):
 
 @pytest.mark.parametrize("limit,code,cause", [
     (("--memory", "64M"), "x = b'x' * (400 << 20)\nimport time; time.sleep(3); print('had it')", "memory"),
-    (("--pids", "10"), "import subprocess, time\np = [subprocess.Popen(['sleep', '5']) for _ in range(60)]\ntime.sleep(3); print('had it')", "pids"),
+    (("--pids", "10"), "import subprocess, time\np = [subprocess.Popen(['sleep', '5']) for _ in range(60)]\n"
+                       "time.sleep(3); print('had it')", "pids"),
     (("--wall", "500ms"), "import time\ntime.sleep(9)\nprint('had it')", "wall_time"),
     (("--cpu", "500ms"), "while True: pass", "cpu_time"),
-    (("--disk", "2M"), "f = open('big', 'wb')\nfor _ in range(64): f.write(bytes(1 << 20)); f.flush()\nimport time; time.sleep(1); print('had it')", "disk"),
+    (("--disk", "2M"), "f = open('big', 'wb')\nfor _ in range(64): f.write(bytes(1 << 20)); f.flush()\n"
+                       "import time; time.sleep(1); print('had it')", "disk"),
 ], ids=["memory", "pids", "wall", "cpu", "disk"])
 def test_limits_hold_for_an_ordinary_user(user, engine, limit, code, cause):
     result = parse(user.cloche(engine, *limit, "-e", code))

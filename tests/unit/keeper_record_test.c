@@ -471,14 +471,18 @@ static void root_in_namespaces(void)
     /* A process of a dead owner's box is known by its uid alone. */
     take(&dead);
     uid_t uid = dead.identity.uid;
+    int ready[2];
+    char byte;
+    must(pipe2(ready, O_CLOEXEC) == 0);
     pid_t guest = fork();
     must(guest >= 0);
     if (guest == 0) {
         close(dead.lock_fd); /* as every box does */
-        must(setresuid(uid, uid, uid) == 0);
+        must(setresuid(uid, uid, uid) == 0 && write(ready[1], "x", 1) == 1);
         for (;;)
             pause();
     }
+    must(read(ready[0], &byte, 1) == 1);
     close(dead.lock_fd); /* as the kernel does for a dead process */
     struct reap_report report = reap();
     int ended = 0;

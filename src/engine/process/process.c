@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,6 +291,30 @@ static int64_t count_threads_of_caller(void)
     return threads + 64;
 }
 
+/* Boxes of this process that are alive now, by their init: a library caller may have several. */
+static struct {
+    pthread_mutex_t lock;
+    pid_t inits[256];
+    size_t count;
+} living = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void living_add(pid_t init)
+{
+    pthread_mutex_lock(&living.lock);
+    if (living.count < sizeof living.inits / sizeof *living.inits)
+        living.inits[living.count++] = init;
+    pthread_mutex_unlock(&living.lock);
+}
+
+static void living_remove(pid_t init)
+{
+    pthread_mutex_lock(&living.lock);
+    for (size_t i = 0; i < living.count; i++)
+        if (living.inits[i] == init)
+            living.inits[i--] = living.inits[--living.count];
+    pthread_mutex_unlock(&living.lock);
+}
+
 static int process_start(struct box *box, struct result *result, struct error *err)
 {
     int status = check_possible(box, err);
@@ -327,6 +352,7 @@ static int process_start(struct box *box, struct result *result, struct error *e
     if (pid == 0)
         child_main(box, &launch);
     box->pid = watchdog->init = pid;
+    living_add(pid);
     launch_close(&launch);
     status = launch_await_verified(box, 20000, NULL, NULL, err);
     if (status == 0)
@@ -396,18 +422,20 @@ static bool wears_our_layers(pid_t pid)
            strstr(text, "\nSeccomp:\t2");
 }
 
-/* Was it seen in this box, or is it in the session of one that was? */
-static bool belongs_to(const struct watchdog *watchdog, pid_t pid)
+/* Is it (below) the init of a box that is alive? Its line of parents leads to one. */
+static bool belongs_to_the_living(pid_t pid)
 {
-    pid_t session = getsid(pid);
-    for (size_t i = 0; i < watchdog->seen_count; i++)
-        if (watchdog->seen[i].pid == pid || watchdog->seen[i].pid == session)
-            return true;
-    return false;
+    bool found = false;
+    pthread_mutex_lock(&living.lock);
+    for (size_t i = 0; i < living.count && !found; i++) {
+        found = pid == living.inits[i] || watchdog_is_below(living.inits[i], pid);
+    }
+    pthread_mutex_unlock(&living.lock);
+    return found;
 }
 
 /* The same where the box shares our uid: children that we did not have before it, that wear its layers, and
- * that were seen in it; another box of this process may be alive. */
+ * that belong to no other box. */
 static void bury_strangers(const struct watchdog *watchdog)
 {
     pid_t pids[1024];
@@ -415,9 +443,9 @@ static void bury_strangers(const struct watchdog *watchdog)
         size_t count = process_tree_list(getpid(), pids, sizeof pids / sizeof *pids), left = 0;
         for (size_t i = 0; i < count; i++) {
             bool known = false;
-            for (size_t j = 0; j < watchdog->known_count; j++)
-                known |= watchdog->known[j] == pids[i];
-            if (known || !belongs_to(watchdog, pids[i]) || !wears_our_layers(pids[i]))
+            for (size_t k = 0; k < watchdog->known_count; k++)
+                known |= watchdog->known[k] == pids[i];
+            if (known || !wears_our_layers(pids[i]) || belongs_to_the_living(pids[i]))
                 continue;
             kill(pids[i], SIGKILL);
             left++;
@@ -431,6 +459,7 @@ static void bury_strangers(const struct watchdog *watchdog)
 
 static int process_destroy(struct box *box)
 {
+    living_remove(box->pid);
     if (box->identity->has_uid && !hardening_removed(box_uid) && box->pid > 0)
         bury_orphans(box->identity->uid);
     else if (box->pid > 0 && box->engine_data && !box->ended_by_itself)
