@@ -65,9 +65,12 @@ static void box_close_at_scope_end(struct box *box)
     box_close(box);
 }
 
+/* The last attempt: whatever came of it, the lock goes, so that a reaper can have what is left. */
 static void record_give_back_at_scope_end(struct record *record)
 {
     record_give_back(record);
+    scope_close_fd(&record->lock_fd);
+    scope_close_fd(&record->state_fd);
 }
 
 static int collect_step(const struct run *run, const struct step *step, struct box *box,
