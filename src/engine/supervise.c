@@ -443,6 +443,11 @@ static void decide_from_status(struct supervisor *self, struct result *result)
     const int64_t *limit = self->box->limits->value;
     int status = self->wait_status;
     bool failed;
+    if (!WIFSIGNALED(status) && !WIFEXITED(status)) { /* no way for a program to end: not the kernel's word */
+        result->cause = CAUSE_host_failure;
+        snprintf(result->detail, sizeof result->detail, "the box reported an end that cannot be");
+        return;
+    }
     if (WIFSIGNALED(status)) {
         result->signal = WTERMSIG(status);
         result->cause = CAUSE_signal;

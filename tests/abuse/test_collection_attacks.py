@@ -133,10 +133,11 @@ def test_thirty_thousand_entries():
         f"{left_out} of 29000 are accounted for, and nothing says that the rest was not looked at"
 
 
-def test_thirty_thousand_entries_when_they_are_wanted(tmp_path):
-    code = "import os\nfor i in range(30000): os.close(os.open(f'{i}', os.O_CREAT | os.O_WRONLY))"
+def test_thirty_thousand_entries_when_they_are_wanted():
+    count = 3000 if attack.SANITIZED else 30000
+    code = f"import os\nfor i in range({count}): os.close(os.open(str(i), os.O_CREAT | os.O_WRONLY))"
     result, seconds = attack.timed(box.python, code, "--inodes", "40000", "--collect-files", "50000", "--wall", "20s")
-    assert len(result.files) == 30000 and result.not_collected == [] and seconds < 20
+    assert len(result.files) == count and result.not_collected == [] and seconds < 20
 
 
 NAMES = {

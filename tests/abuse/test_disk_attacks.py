@@ -140,8 +140,8 @@ def fill_in(variable, kind, wanted, *, engine, limits=LIMITS, weaken=None):
                    weaken=weaken)
 
 
-@pytest.mark.parametrize("kind", ["one", "files", "fallocate", "mapped"])
-@pytest.mark.parametrize("variable", ["TMPDIR", "HOME", "CLOCHE_OUTPUT"])
+@pytest.mark.parametrize("variable, kind", [("TMPDIR", "one"), ("TMPDIR", "files"), ("TMPDIR", "fallocate"), ("TMPDIR", "mapped"),
+                                            ("HOME", "files"), ("CLOCHE_OUTPUT", "files")])
 def test_disk_fill_stops_at_the_limit(engine, variable, kind):
     result = fill_in(variable, kind, 64 << 20, engine=engine)
     assert result.cause == "disk", result

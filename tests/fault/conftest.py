@@ -6,6 +6,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
+from faults import ORDINARY  # noqa: E402
 from private_world import World, build_tool, have_namespaces  # noqa: E402
 
 
@@ -32,10 +33,11 @@ def worlds(tools):
 
 @pytest.fixture
 def world(worlds):
-    """One of them, found clean and left clean."""
+    """One of them, left clean."""
     first = worlds[0]
-    assert first.leftovers() == {}, "a test before this one left something"
     yield first
     first.kill_all()
     first.leftovers()
     first.reap()
+    first.run(*ORDINARY, "/tmp/cloche", "reap")
+    first.baseline = first.census()  # the test that left something fails; those after it need not

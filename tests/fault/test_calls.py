@@ -9,7 +9,7 @@ import functools
 
 import pytest
 
-from faults import FACTS, Breaker, Shape, in_parallel, report_complaints, thin_out
+from faults import FACTS, ORDINARY, Breaker, Shape, in_parallel, report_complaints, thin_out
 
 ERRORS = {"EIO": ["EIO"], "EPERM": ["EPERM"], "scarcity": ["ENOMEM", "EMFILE", "ENOSPC"],
           "any": ["EIO", "ENOMEM", "EMFILE", "ENOSPC", "EPERM"]}
@@ -41,9 +41,6 @@ def files_shape(engine):
 
 def streams_shape(engine):
     return Shape("--", "/bin/sh", "-c", "echo out; echo error >&2", engine=engine, json_result=False)
-
-
-ORDINARY = ["/usr/bin/setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "--inh-caps=-all"]
 
 
 def user_shape(engine):

@@ -8,6 +8,7 @@ import time
 import pytest
 
 import box
+from faults import ORDINARY
 from private_world import build_tool
 
 TOGETHER = 8
@@ -99,7 +100,7 @@ def test_three_hundred_runs_in_a_row(world, engine):
 @pytest.mark.parametrize("who", ["root", "user"])
 def test_caller_of_the_library_keeps_nothing(world, engine, who, tmp_path):
     """A process that makes a hundred runs itself: its descriptors, memory, children and signals are as before."""
-    prefix = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"] if who == "user" else []
+    prefix = ORDINARY if who == "user" else []
     library = box.BUILD / "libcloche.so"
     if not library.exists():
         pytest.skip(f"no {library}")

@@ -108,6 +108,8 @@ CONVERSATIONS = {
     "success": conversation(GOOD, [message(ENDED)]),
     "exit-3": conversation(GOOD, [message(ENDED, wait_status=3 << 8)]),
     "signal": conversation(GOOD, [message(ENDED, wait_status=11)]),
+    "nonsense-status": conversation(GOOD, [message(ENDED, wait_status=0xff)]),
+    "stopped": conversation(GOOD, [message(ENDED, wait_status=0x7f)]),
     "no-listener": conversation([message(VERIFIED)], [message(ENDED)]),
     "failed": conversation([message(FAILED, code=-1, is_layer=1, subject=b"landlock")], [message(FAILED, code=-5)]),
     "endless-text": conversation([message(FAILED, code=-1, flags=0x20)], [message(FAILED, flags=0x20)]),

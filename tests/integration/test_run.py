@@ -351,9 +351,8 @@ def test_working_directory_must_be_absolute():
     assert done.returncode == box.BAD_SPEC and b"cwd" in done.stderr and b"some/where" in done.stderr
 
 
-def test_two_runs_at_once_do_not_meet(engine):
-    processes = [popen("--isolation", engine, "-e", f"open('/tmp/x' if False else __import__('os').environ['TMPDIR'] + '/x', 'w')"
-                       f".write('{i}'); import time, os; time.sleep(0.3); print(open(os.environ['TMPDIR'] + '/x').read())",
-                       stdout=subprocess.PIPE) for i in range(8)]
+def test_runs_at_once_do_not_meet(engine):
+    code = "import os, time\nx = os.environ['TMPDIR'] + '/x'\nopen(x, 'w').write('{}')\ntime.sleep(0.3)\nprint(open(x).read())"
+    processes = [popen("--isolation", engine, "-e", code.format(i), stdout=subprocess.PIPE) for i in range(8)]
     for i, process in enumerate(processes):
         assert process.communicate()[0] == b"%d\n" % i and process.returncode == 0

@@ -1,10 +1,8 @@
 """Real programs under the default limits: what agents write must just work."""
-import os
 import struct
 import zlib
 
 import box
-import pytest
 
 
 def ok(result):

@@ -235,6 +235,17 @@ static void program_that_a_signal_ended_is_told_with_it(void **state)
     check_cause(*state, CAUSE_signal, -1, SIGSEGV);
 }
 
+static void end_impossibly(const struct world *world)
+{
+    end_with(world, 0xff); /* neither an exit nor a signal */
+}
+
+static void status_that_cannot_be_is_no_success(void **state)
+{
+    run_well(*state, end_impossibly);
+    check_cause(*state, CAUSE_host_failure, -1, 0);
+}
+
 static void box_that_ends_without_a_word_is_a_failure_of_the_host(void **state)
 {
     run_well(*state, end_without_a_word);
@@ -515,6 +526,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WORLD_TEST(program_that_exits_is_told_with_its_code),
         WORLD_TEST(program_that_a_signal_ended_is_told_with_it),
+        WORLD_TEST(status_that_cannot_be_is_no_success),
         WORLD_TEST(box_that_ends_without_a_word_is_a_failure_of_the_host),
         WORLD_TEST(failure_of_init_is_told_in_its_words),
         WORLD_TEST(program_that_cannot_be_started_is_a_wrong_spec),

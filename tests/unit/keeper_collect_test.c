@@ -442,17 +442,8 @@ static void odd_names_are_saved_as_they_are(void **state)
 static void names_that_drive_terminals_or_scripts_are_not_saved(void **state)
 {
     struct place *place = *state;
-    static const char *const names[] = {"a\nb",
-                                        "\n",
-                                        "\x1b[31mred",
-                                        "bell\a",
-                                        "back\b\bspace",
-                                        "return\r",
-                                        "tab\t",
-                                        "delete\x7f",
-                                        "c1 \xc2\x9b"
-                                        "31m",
-                                        "nel \xc2\x85"};
+    static const char *const names[] = {"a\nb",     "\n",    "\x1b[31mred", "bell\a",       "back\b\bspace",
+                                        "return\r", "tab\t", "delete\x7f",  "c1 \xc2\x9b[", "nel \xc2\x85"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         write_text(place->box, names[i], "x");
     close(open_new(place->box, "directory\n"));

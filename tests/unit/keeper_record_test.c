@@ -40,7 +40,7 @@ static int entries_in(const char *path)
 
 static bool is_there(const char *directory, const char *name)
 {
-    char path[400];
+    char path[1024];
     snprintf(path, sizeof path, "%s/%s", directory, name);
     return access(path, F_OK) == 0;
 }
@@ -70,7 +70,7 @@ static struct reap_report reap(void)
 
 static void put_file(const char *directory, const char *name)
 {
-    char path[400];
+    char path[2048]; /* room for what put_directory makes */
     snprintf(path, sizeof path, "%s/%s", directory, name);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     must(fd >= 0);
@@ -79,7 +79,7 @@ static void put_file(const char *directory, const char *name)
 
 static void put_directory(const char *directory, const char *name)
 {
-    char path[400];
+    char path[1024];
     snprintf(path, sizeof path, "%s/%s", directory, name);
     must(file_make_directories(path, 0700) == 0);
     put_file(path, "content");

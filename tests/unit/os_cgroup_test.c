@@ -26,6 +26,16 @@ static int world_setup(void **state)
     return 0;
 }
 
+/* Also after a test that failed half-way. */
+static int world_teardown(void **state)
+{
+    const struct world *world = *state;
+    struct cgroup left;
+    cgroup_open_leftover(&world->layout, world->name, &left);
+    cgroup_destroy(&left);
+    return 0;
+}
+
 static struct world *world_or_skip(void **state)
 {
     struct world *world = *state;
@@ -383,7 +393,7 @@ static void unset_group_uses_nothing(void **state)
     assert_int_equal(cgroup_destroy(&group), 0);
 }
 
-#define WORLD_TEST(function) cmocka_unit_test_setup(function, world_setup)
+#define WORLD_TEST(function) cmocka_unit_test_setup_teardown(function, world_setup, world_teardown)
 
 int main(void)
 {

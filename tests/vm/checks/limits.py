@@ -6,6 +6,7 @@ import time
 
 import box
 from checks import role, test
+from checks.cleanup import census
 
 LIMITED = ("root", "user")  # where a group enforces
 MEMORY = ("--memory", "64M", "--wall", "25s")
@@ -124,11 +125,11 @@ def flood_of_output_is_output(engine):
 
 @test(*LIMITED, engines=None)
 def group_of_a_container_has_the_limits():
-    before = set(box.census()["groups"])
+    before = set(census()["groups"])
     process = subprocess.Popen([box.CLOCHE, "run", "--memory", "100M", "--pids", "20", "--cpus", "0.5", "--", "sleep", "60"])
     try:
         deadline = time.monotonic() + 10
-        while not (made := set(box.census()["groups"]) - before) and time.monotonic() < deadline:
+        while not (made := set(census()["groups"]) - before) and time.monotonic() < deadline:
             time.sleep(0.05)
         group = pathlib.Path(made.pop())
         wanted = {"memory.max": str(100 << 20), "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "21", "cpu.max": "50000 100000"}
@@ -141,4 +142,4 @@ def group_of_a_container_has_the_limits():
     finally:
         process.terminate()
         process.wait()
-    assert set(box.census()["groups"]) == before
+    assert set(census()["groups"]) == before

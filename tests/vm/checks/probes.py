@@ -6,7 +6,7 @@ import box
 import world as world_module
 from checks import Count, role, say, test
 
-HELD = 0
+HELD, UNDECIDED = 0, 2
 WORKERS = 2
 BATCH = 40
 
@@ -14,12 +14,20 @@ BATCH = 40
 ALONE_GROUPS = {"descriptors", "terminals", "memory", "processes"}
 ALONE_NAMES = ("init_", "supervisor_")
 
-# Engine, probe → why it does not hold on this kernel. A probe that holds all the same is reported too.
+# Role, engine, probe → the exit code that it has on this kernel, or for an ordinary user, and why.
 PID_1 = "process 1 of a pid namespace can be named without Landlock's scope; the kernel drops what would end it"
+NO_PRIVILEGE = "without CAP_SETPCAP the bounding set cannot be emptied; no_new_privs makes it worthless"
+LINKED = "undecided: the input is a link to the caller's own file; files.py tries to write it"
 EXCEPTIONS = {
-    ("container", "init_cannot_be_signalled"): PID_1,
-    ("container", "supervisor_cannot_be_signalled"): PID_1,
+    ("root", "container", "init_cannot_be_signalled"): (1, PID_1),
+    ("root", "container", "supervisor_cannot_be_signalled"): (1, PID_1),
+    ("user", "container", "init_cannot_be_signalled"): (1, PID_1),
+    ("user", "container", "supervisor_cannot_be_signalled"): (1, PID_1),
+    ("user", "process", "bounding_set_is_empty"): (1, NO_PRIVILEGE),
+    ("user", "process", "input_file_cannot_be_rewritten"): (2, LINKED),
 }
+# 65,534 signals, each of them a question to the supervisor, take minutes in an emulator; shared_uid.py tries a few.
+TOO_LONG = {("user", "process", "no_process_can_be_signalled"), ("root", "process", "no_process_can_be_signalled")}
 
 # In the box: each probe in turn, as a child of a shell. `try` first, so that a killed box tells which one it was.
 LOOP = 'code=$1; shift; for name; do echo "try $name"; "$code" "$name" 2>&1; echo "end $? $name"; done'
@@ -82,11 +90,9 @@ def wrong(found, engine):
     """The lines for those that are not as expected."""
     lines = []
     for name, (code, text) in found.items():
-        reason = EXCEPTIONS.get((engine, name))
-        if reason is None and code != HELD:
-            lines.append(f"    {name}: exit {code}: {text.strip()[:600]}")
-        if reason is not None and code == HELD:
-            lines.append(f"    {name}: holds, although: {reason}")
+        wanted, reason = EXCEPTIONS.get((role(), engine, name), (HELD, ""))
+        if code != wanted:
+            lines.append(f"    {name}: exit {code}, not {wanted} {reason}: {text.strip()[:600]}")
     return lines
 
 
@@ -100,7 +106,8 @@ def init_cannot_be_ended_from_inside(engine):
 
 @test("root", "user")
 def every_probe_holds(engine):
-    probes = [probe for probe in world_module.probes() if engine in probe.engines]
+    probes = [probe for probe in world_module.probes()
+              if engine in probe.engines and (role(), engine, probe.name) not in TOO_LONG]
     together = [probe for probe in probes if not is_alone(probe)]
     world = World()
     found = {}
@@ -114,6 +121,9 @@ def every_probe_holds(engine):
                 found.update(job.result())
                 if len(found) // 100 > before:
                     say(f"        {role():8} {engine} {len(found)} of {len(probes)} probes")
+        for probe in probes:  # on a loaded machine some take longer than they give themselves: once more, alone
+            if found[probe.name][0] == UNDECIDED and (role(), engine, probe.name) not in EXCEPTIONS:
+                found.update(run_alone(world, engine, probe))
         assert world.canary.read_text() == canary
         assert world.neighbour.poll() is None
     finally:

@@ -29,7 +29,7 @@ def attempt(name, call):
         call()
         print(name)
     except OSError as error:
-        assert error.errno in (errno.EPERM, errno.EACCES, errno.ESRCH, errno.ENOSYS, errno.EROFS, errno.ENOENT), (name, error)
+        assert error.errno in (errno.EPERM, errno.EACCES, errno.ESRCH, errno.ENOSYS, errno.ENOTSUP, errno.EROFS, errno.ENOENT), (name, error)
 """
 
 
