@@ -28,7 +28,7 @@ def have_namespaces():
     """Why there can be no world here; None if there can."""
     if os.geteuid() != 0:
         return "needs root: worlds are namespaces with their own control groups"
-    missing = [name for name in ("unshare", "nsenter", "cc") if not shutil.which(name)]
+    missing = [name for name in ("unshare", "nsenter", "setpriv", "cc") if not shutil.which(name)]
     return f"needs {', '.join(missing)}" if missing else None
 
 
@@ -83,7 +83,9 @@ class World:
         script += [f"echo $$ > {group}/cgroup.procs" for _, _, _, group in self.groups]
         script += ["mkdir -p /var/lib/cloche",
                    "exec unshare --mount --pid --cgroup --fork --kill-child --mount-proc sh -ec \"$1\""]
-        self.process = subprocess.Popen(["sh", "-c", "\n".join(script), "sh", self.inner_script()],
+        # A test session that is killed takes its worlds with it.
+        self.process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", "sh", "-c", "\n".join(script), "sh",
+                                         self.inner_script()],
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         if self.process.stdout.readline().strip() != b"ready":
             self.close()
