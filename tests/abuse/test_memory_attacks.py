@@ -432,7 +432,7 @@ def test_what_the_process_engine_cannot_count_it_refuses(kind):
 @pytest.mark.parametrize("kind", ["in-flight", "epoll", "timers", "mlock", "stack", "xattrs", "directories", "tmpfs"])
 def test_what_is_bounded_in_the_process_engine_stays_so(kind):
     """xattrs, directories and files are disk there, with limits of its own."""
-    result = hoard(kind, 2000 << 20, engine="process", limits=("--memory", str(LIMIT), "--wall", "6s", "--cpu", "30s", "--disk", "32M",
+    result = hoard(kind, 2000 << 20, engine="process", limits=("--memory", str(LIMIT), "--wall", "3s", "--cpu", "30s", "--disk", "32M",
                                                                                 "--inodes", "1500"))
     assert not result.stdout.startswith("had"), result
     assert result.cause in ("memory", "disk", "exit", "signal", "wall_time", "pids"), result

