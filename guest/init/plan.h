@@ -48,6 +48,8 @@ struct init_plan {
 
 enum init_message_kind {
     INIT_FAILED = 1,   /* text says what; code is a negative errno; subject names a layer if it is one */
+    INIT_ENTERED,      /* from the launcher's child, just before it becomes init: all namespaces, ids and
+                          groups are final */
     INIT_SCRATCH,      /* with a descriptor: the scratch directory of the box */
     INIT_LISTENER,     /* with a descriptor: the seccomp listener */
     INIT_VERIFIED,     /* all layers are on and proved; landlock_abi tells */
@@ -69,6 +71,8 @@ struct init_message {
 
 /* From the launcher, one byte each. */
 enum init_order {
+    INIT_ENTER =
+        'e', /* to the child before it becomes init, with descriptors: see engine/container/entry.h */
     INIT_GO = 'g',
     INIT_STOP = 's', /* end everything in the box, then yourself */
 };

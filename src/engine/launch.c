@@ -277,7 +277,7 @@ static int give_the_word(struct box *box, struct error *err)
 int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err),
                           void *data, struct error *err)
 {
-    int status;
+    bool is_inspected = !inspect;
     for (;;) {
         struct pollfd polled[] = {{.fd = box->control_fd, .events = POLLIN},
                                   {.fd = box->listener_fd, .events = POLLIN}};
@@ -315,20 +315,26 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
             if (box->listener_fd >= 0)
                 return error_host(err, -EPROTO, "init sent a message twice");
             box->listener_fd = take_fd(&fd);
-            if (inspect && inspect(data, err) < 0)
-                return prefer_own_report(box, err);
+            if (!is_inspected)
+                return error_host(err, -EPROTO, "init did not say that it is inside");
             if (give_the_word(box, err) < 0)
                 return prefer_own_report(box, err);
+            break;
+        case INIT_ENTERED:
+            if (is_inspected)
+                return error_host(err, -EPROTO, "init sent a message twice");
+            if (inspect(data, err) < 0)
+                return prefer_own_report(box, err);
+            is_inspected = true;
             break;
         case INIT_VERIFIED:
             if (message.landlock_abi < box->landlock_abi && !hardening_removed(landlock))
                 return error_layer(err, "landlock", 0, "the box reports Landlock %d on a kernel with %d",
                                    message.landlock_abi, box->landlock_abi);
             box->landlock_scoped = message.landlock_scopes != 0;
-            if (box->started_us)
-                return 0;
-            status = inspect ? inspect(data, err) : 0; /* no listener could be had: only now */
-            return status < 0 ? status : give_the_word(box, err);
+            if (!is_inspected)
+                return error_host(err, -EPROTO, "init did not say that it is inside");
+            return box->started_us ? 0 : give_the_word(box, err); /* no listener could be had: only now */
         case INIT_ENDED:
             return error_layer(err, "seccomp", 0, "the box ended while it was made (%s %d)",
                                WIFSIGNALED(message.wait_status) ? "signal" : "exit code",

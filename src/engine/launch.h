@@ -43,9 +43,9 @@ int launch_exec_init(struct launch *launch);
 __attribute__((noreturn)) void launch_child_fail(const struct launch *launch, const struct error *err);
 
 /* Waits for init's report that all layers are proved, taking the descriptors that come before it. `inspect`
- * (may be NULL) is called once when init runs under its filter, while it still proves its layers: from then
- * on nothing about the box changes that can be seen from outside. If it finds nothing wrong, the word to go
- * is given at once; init takes it only after its own proofs, so the program starts when both sides are
- * content, and neither has waited for the other. */
+ * (may be NULL) is called once when the child says that it is inside (INIT_ENTERED), while init puts on and
+ * proves its layers: from then on nothing about the box changes that can be seen from outside. If it finds
+ * nothing wrong, the word to go is given when init runs under its filter; init takes it only after its own
+ * proofs, so the program starts when both sides are content, and neither has waited for the other. */
 int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err),
                           void *data, struct error *err);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <linux/sched.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,18 @@ pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
     if (pid > 0)
         *ret_pidfd = pidfd;
     return (pid_t)pid;
+}
+
+void process_place_elsewhere(pid_t pid)
+{
+    cpu_set_t all, others;
+    int here = sched_getcpu();
+    if (here < 0 || sched_getaffinity(0, sizeof all, &all) < 0)
+        return;
+    others = all;
+    CPU_CLR(here, &others);
+    if (CPU_COUNT(&others) > 0 && sched_setaffinity(pid, sizeof others, &others) == 0)
+        sched_setaffinity(pid, sizeof all, &all);
 }
 
 int process_take_ids(uid_t uid, gid_t gid)
@@ -64,22 +77,26 @@ int process_pidfd_kill(int pidfd, int signal_number)
     return syscall(SYS_pidfd_send_signal, pidfd, signal_number, NULL, 0) < 0 ? -errno : 0;
 }
 
-int process_send(int socket_fd, const void *data, uint32_t length, int fd)
+union descriptor_space {
+    char bytes[CMSG_SPACE(PROCESS_DESCRIPTORS_MAX * sizeof(int))];
+    struct cmsghdr align;
+};
+
+int process_send_many(int socket_fd, const void *data, uint32_t length, const int *fds, size_t count)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {0};
+    union descriptor_space control = {0};
     struct iovec vector = {.iov_base = (void *)(uintptr_t)data, .iov_len = length};
     struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
-    if (fd >= 0) {
+    if (count > PROCESS_DESCRIPTORS_MAX)
+        return -EINVAL;
+    if (count > 0) {
         message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
+        message.msg_controllen = CMSG_SPACE(count * sizeof *fds);
         struct cmsghdr *header = CMSG_FIRSTHDR(&message);
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        memcpy(CMSG_DATA(header), &fd, sizeof fd);
+        header->cmsg_len = CMSG_LEN(count * sizeof *fds);
+        memcpy(CMSG_DATA(header), fds, count * sizeof *fds);
     }
     ssize_t sent;
     do
@@ -90,41 +107,52 @@ int process_send(int socket_fd, const void *data, uint32_t length, int fd)
     return (size_t)sent == length ? 0 : -EMSGSIZE;
 }
 
-/* The kernel has installed them all; a sender that we do not trust may have sent more than one. */
-static void take_first(const struct cmsghdr *header, int *ret_fd)
+int process_send(int socket_fd, const void *data, uint32_t length, int fd)
+{
+    return process_send_many(socket_fd, data, length, &fd, fd >= 0);
+}
+
+/* The kernel has installed them all; a sender that we do not trust may have sent more than we have room for.
+ */
+static size_t take_descriptors(const struct cmsghdr *header, int *into, size_t taken, size_t room)
 {
     size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (size_t i = 0; i < count; i++) {
         int fd;
         memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-        if (*ret_fd < 0)
-            *ret_fd = fd;
+        if (taken < room)
+            into[taken++] = fd;
         else
             close(fd);
     }
+    return taken;
 }
 
-int process_receive(int socket_fd, void *into, uint32_t size, int *ret_fd)
+int process_receive_many(int socket_fd, void *into, uint32_t size, int *fds, size_t room)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int))];
-        struct cmsghdr align;
-    } control = {0};
+    union descriptor_space control = {0};
     struct iovec vector = {.iov_base = into, .iov_len = size};
     struct msghdr message = {.msg_iov = &vector,
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     ssize_t length;
-    *ret_fd = -1;
+    for (size_t i = 0; i < room; i++)
+        fds[i] = -1;
     /* A peer that died with something of ours unread leaves ECONNRESET, once, before what it had sent. */
     do
         length = recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC);
     while (length < 0 && (errno == EINTR || errno == ECONNRESET));
     if (length < 0)
         return -errno;
+    size_t taken = 0;
     for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header))
         if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
-            take_first(header, ret_fd);
+            taken = take_descriptors(header, fds, taken, room);
     return (int)length;
+}
+
+int process_receive(int socket_fd, void *into, uint32_t size, int *ret_fd)
+{
+    return process_receive_many(socket_fd, into, size, ret_fd, 1);
 }

@@ -2,12 +2,18 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 /* clone3 like fork, with a pidfd. cgroup_fd -1: none. Returns 0 in the child, the pid in the parent, or a
  * negative errno. */
 pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
+
+/* Moves a child that was just cloned to another CPU than ours, which it may leave again at once. The kernel
+ * often puts it into our own queue, where it would wait until we sleep, although another CPU is idle. Only a
+ * hint: without it all works, later. */
+void process_place_elsewhere(pid_t pid);
 
 /* Takes a uid and gid for good, without supplementary groups. Raw system calls: the C library's own functions
  * try to bring along the threads of the process, which a child of clone does not have. */
@@ -23,3 +29,8 @@ int process_pidfd_kill(int pidfd, int signal_number);
  * bytes, 0 at the end, or a negative errno; *ret_fd is -1 when none came. */
 int process_send(int socket_fd, const void *data, uint32_t length, int fd);
 int process_receive(int socket_fd, void *into, uint32_t size, int *ret_fd);
+
+/* The same with several descriptors; places in `fds` for which none came are -1. */
+enum { PROCESS_DESCRIPTORS_MAX = 8 };
+int process_send_many(int socket_fd, const void *data, uint32_t length, const int *fds, size_t count);
+int process_receive_many(int socket_fd, void *into, uint32_t size, int *fds, size_t room);

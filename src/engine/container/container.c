@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/scope.h"
+#include "engine/container/entry.h"
 #include "engine/container/identity.h"
 #include "engine/container/inspect.h"
 #include "engine/container/room.h"
@@ -159,7 +160,7 @@ static uint64_t namespace_flags(const struct box *box)
     uint64_t flags = CLONE_NEWNS;
     if (!hardening_removed(pid_namespace))
         flags |= CLONE_NEWPID;
-    if (!hardening_removed(network_namespace))
+    if (!hardening_removed(network_namespace) && !entry_brings_network(box))
         flags |= CLONE_NEWNET;
     if (!hardening_removed(ipc_namespace))
         flags |= CLONE_NEWIPC;
@@ -194,14 +195,14 @@ static int enter_profile(void)
 static int child_enter(struct box *box, const struct room *room, uid_t caller_uid, gid_t caller_gid,
                        struct error *err)
 {
-    int status = cgroup_join_self(&box->group);
-    if (status < 0)
-        return error_layer(err, "cgroup", status, "cannot join the control group");
+    int status;
     if (!box->identity->has_uid && (status = identity_map_self(caller_uid, caller_gid, err)) < 0)
+        return status;
+    if ((status = room_furnish(room, err)) < 0 || (status = entry_take(room->launch, err)) < 0)
         return status;
     if (!hardening_removed(cgroup_namespace) && unshare(CLONE_NEWCGROUP) < 0)
         return error_layer(err, "namespaces", -errno, "cannot make a cgroup namespace");
-    if ((status = room_build(room, err)) < 0)
+    if ((status = room_close_off(room, err)) < 0)
         return status;
     /* Not before: with a time namespace in waiting the kernel refuses children that share memory, as the
      * room's does. */
@@ -223,10 +224,14 @@ __attribute__((noreturn)) static void child_main(struct box *box, const struct r
                                                  struct launch *launch, uid_t caller_uid, gid_t caller_gid)
 {
     struct error err = {0};
-    signal(SIGCHLD, SIG_DFL); /* or the kernel would reap for us, and we could not ask how it went */
+    signal(SIGCHLD, SIG_DFL);         /* or the kernel would reap for us, and we could not ask how it went */
+    scope_close_fd(&box->control_fd); /* the launcher's end: we must see when it is gone */
+    struct init_message entered = {.kind = INIT_ENTERED};
     if (child_enter(box, room, caller_uid, caller_gid, &err) < 0)
         launch_child_fail(launch, &err);
-    int status = launch_exec_init(launch);
+    int status = process_send(launch->child_control, &entered, sizeof entered, -1);
+    if (status == 0)
+        status = launch_exec_init(launch);
     error_host(&err, status, "cannot start init");
     launch_child_fail(launch, &err);
 }
@@ -266,6 +271,7 @@ static int start_child(struct box *box, struct room *room, struct launch *launch
         return error_layer(err, "namespaces", pid, "cannot make the namespaces of a box");
     if (pid == 0)
         child_main(box, room, launch, uid, gid);
+    process_place_elsewhere(pid); /* it builds the room while we make groups and network */
     box->pid = pid;
     if (box->is_watched)
         ((struct watchdog *)box->engine_data)->init = pid;
@@ -283,42 +289,58 @@ static int inspect(void *data, struct error *err)
     return inspect_container(inspection->box, inspection->group_limits, err);
 }
 
-static int container_start(struct box *box, struct result *result, struct error *err)
+static void choose_policy(struct box *box)
 {
-    struct cgroup_limits group_limits;
-    int status = choose_group_limits(box, &group_limits, err);
-    if (status < 0)
-        return status;
-    if (box->cgroups->version != CGROUP_NONE) {
-        status = cgroup_create(box->cgroups, box->identity->name, &group_limits, &box->group, err);
-        if (status < 0)
-            return status;
-    }
-    if (box->group.version == CGROUP_NONE) { /* accepted by name: a watchdog is better than nothing */
-        box->is_watched = true;
-        box->engine_data = calloc(1, sizeof(struct watchdog));
-        if (!box->engine_data)
-            return error_host(err, -ENOMEM, "cannot start a watchdog");
-    }
     box->policy_variant = POLICY_CONTAINER;
     for (size_t i = 0; i < box->spec->grant_count; i++) {
         struct stat granted;
         if (stat(box->spec->grants[i].host_path, &granted) < 0 || S_ISDIR(granted.st_mode))
             box->policy_variant = POLICY_CONTAINER_GRANTED;
     }
-    box->landlock_abi = landlock_abi();
-    if (box->landlock_abi < 0)
-        return error_layer(err, "landlock", box->landlock_abi, "cannot ask the kernel for Landlock");
+}
+
+static int make_group(struct box *box, const struct cgroup_limits *limits, struct error *err)
+{
+    return cgroup_create(box->cgroups, box->identity->name, limits, &box->group, err);
+}
+
+/* The child is on its way before the groups of v1 are made: see entry.h. */
+static int start_box(struct box *box, const struct cgroup_limits *group_limits, struct error *err)
+{
     scope_launch launch = LAUNCH_UNSET;
     struct room room __attribute__((cleanup(room_close))) = {.box = box, .launch = &launch};
-    status = open_room(box, &room, err);
+    int status = open_room(box, &room, err);
     if (status == 0)
         status = launch_prepare(box, &launch, err);
     if (status == 0)
         status = write_plan(box, &launch, err);
+    if (status == 0 && box->cgroups->version == CGROUP_V2)
+        status = make_group(box, group_limits, err);
     if (status == 0)
         status = start_child(box, &room, &launch, err);
     launch_close(&launch); /* or we would never see the end of the pipes */
+    if (status == 0 && box->cgroups->version == CGROUP_V1)
+        status = make_group(box, group_limits, err);
+    return status < 0 ? status : entry_give(box, err);
+}
+
+static int container_start(struct box *box, struct result *result, struct error *err)
+{
+    struct cgroup_limits group_limits;
+    int status = choose_group_limits(box, &group_limits, err);
+    if (status < 0)
+        return status;
+    if (box->cgroups->version == CGROUP_NONE) { /* accepted by name: a watchdog is better than nothing */
+        box->is_watched = true;
+        box->engine_data = calloc(1, sizeof(struct watchdog));
+        if (!box->engine_data)
+            return error_host(err, -ENOMEM, "cannot start a watchdog");
+    }
+    choose_policy(box);
+    box->landlock_abi = landlock_abi();
+    if (box->landlock_abi < 0)
+        return error_layer(err, "landlock", box->landlock_abi, "cannot ask the kernel for Landlock");
+    status = start_box(box, &group_limits, err);
     struct inspection inspection = {box, &group_limits};
     if (status == 0)
         status = launch_await_verified(box, 20000, inspect, &inspection, err);

@@ -439,7 +439,7 @@ static int make_places(void)
     return 0;
 }
 
-int room_build(const struct room *room, struct error *err)
+int room_furnish(const struct room *room, struct error *err)
 {
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
         return error_host(err, -errno, "cannot make mounts private");
@@ -465,7 +465,13 @@ int room_build(const struct room *room, struct error *err)
         return status;
     if ((status = make_sys()) < 0)
         return error_host(err, status, "cannot make /sys");
-    if ((status = make_code(room)) < 0)
+    return 0;
+}
+
+int room_close_off(const struct room *room, struct error *err)
+{
+    int status = make_code(room);
+    if (status < 0)
         return error_host(err, status, "cannot write the code into the box");
     if ((status = show_grants(room, err)) < 0)
         return status;

@@ -26,9 +26,13 @@ struct room {
     gid_t owner_gid;
 };
 
-/* In the child, with its own mount namespace and the power to mount. Ends inside the new root; a child of its
- * own is still detaching the old one, and init waits for it (PLAN_DETACHING). */
-int room_build(const struct room *room, struct error *err);
+/* In the child, with its own mount namespace and the power to mount: first all that needs neither the box's
+ * control groups nor its network, … */
+int room_furnish(const struct room *room, struct error *err);
+
+/* … then, inside those, the code (whose pages count for the box), the grants and the locks. Ends inside the
+ * new root; a child of its own is still detaching the old one, and init waits for it (PLAN_DETACHING). */
+int room_close_off(const struct room *room, struct error *err);
 
 /* Places inside, for Landlock and for programs. */
 extern const char *const room_writable_places[];
