@@ -36,6 +36,7 @@
 static struct init_plan *plan;
 static char **strings;
 static bool init_is_scoped;
+static int ruleset_fd = -1;
 
 /* Without namespaces: init enters a scope before it has any child, so that its signals to everyone stay
  * inside. */
@@ -115,6 +116,7 @@ static void put_on_layers(void)
         .read_paths = strings + first,
         .write_paths = strings + first + plan->read_count,
         .device_paths = strings + first + plan->read_count + plan->write_count,
+        .ruleset_fd = ruleset_fd,
     };
     struct layers_state state = {0};
     struct layers_fault fault = {0};
@@ -129,6 +131,17 @@ static void put_on_layers(void)
         .kind = INIT_VERIFIED, .landlock_abi = state.landlock_abi, .landlock_scopes = state.landlock_scopes};
     if (process_send(INIT_CONTROL_FD, &message, sizeof message, -1) < 0)
         _exit(70);
+}
+
+/* The launcher makes the private directory and the file rules while we are started. */
+static void wait_for_ruleset(void)
+{
+    char order = 0;
+    int length = process_receive(INIT_CONTROL_FD, &order, 1, &ruleset_fd);
+    if (length != 1 || order != INIT_ENTER)
+        _exit(71); /* the launcher is gone, or changed its mind */
+    if (ruleset_fd < 0)
+        die("landlock", 0, "no ruleset came from the launcher");
 }
 
 static void wait_for_go(void)
@@ -261,6 +274,8 @@ int main(void)
         die(NULL, -errno, "cannot keep the control socket to itself");
     if (!(plan->flags & PLAN_CONTAINER) && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         die(NULL, -errno, "cannot become a subreaper");
+    if (plan->flags & PLAN_RULESET_COMES)
+        wait_for_ruleset();
     enter_own_scope();
     sigset_t child_signals;
     sigemptyset(&child_signals);

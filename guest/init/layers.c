@@ -43,32 +43,23 @@ static int put_on_landlock(const struct layers_wanted *wanted, struct layers_sta
     int abi = landlock_abi();
     if (abi <= 0)
         return layers_fail(fault, "landlock", abi, "the kernel has no Landlock");
-    unsigned scopes = LANDLOCK_SCOPE_SIGNALS | LANDLOCK_SCOPE_ABSTRACT_SOCKETS;
-    if (hardening_removed(landlock_scope))
-        scopes = LANDLOCK_SCOPE_NONE;
-    int ruleset = landlock_ruleset_new(abi, !hardening_removed(landlock), scopes);
+    const struct landlock_paths groups[] = {
+        {wanted->read_paths, plan->read_count, LANDLOCK_READ_EXEC},
+        {wanted->write_paths, plan->write_count, LANDLOCK_READ_WRITE},
+        {wanted->device_paths, plan->device_count, LANDLOCK_DEVICE},
+    };
+    const char *path = NULL;
+    int ruleset = wanted->ruleset_fd;
     if (ruleset < 0)
-        return layers_fail(fault, "landlock", ruleset, "cannot make a Landlock ruleset");
-    const struct {
-        char **paths;
-        uint32_t count;
-        enum landlock_grant grant;
-    } groups[] = {{wanted->read_paths, plan->read_count, LANDLOCK_READ_EXEC},
-                  {wanted->write_paths, plan->write_count, LANDLOCK_READ_WRITE},
-                  {wanted->device_paths, plan->device_count, LANDLOCK_DEVICE}};
-    for (size_t group = 0; group < sizeof groups / sizeof *groups && !hardening_removed(landlock); group++) {
-        for (uint32_t i = 0; i < groups[group].count; i++) {
-            int status = landlock_ruleset_grant(ruleset, abi, groups[group].paths[i], groups[group].grant);
-            if (status < 0 && status != -ENOENT && status != -EACCES)
-                return layers_fail(fault, "landlock", status, groups[group].paths[i]);
-        }
-    }
+        ruleset = landlock_ruleset_build(abi, groups, sizeof groups / sizeof *groups, &path);
+    if (ruleset < 0)
+        return layers_fail(fault, "landlock", ruleset, path ? path : "cannot make a Landlock ruleset");
     int status = landlock_ruleset_enforce(ruleset);
     close(ruleset);
     if (status < 0)
         return layers_fail(fault, "landlock", status, "cannot enforce the Landlock ruleset");
     state->landlock_abi = abi;
-    state->landlock_scopes = abi >= 6 ? scopes : 0;
+    state->landlock_scopes = abi >= 6 && !hardening_removed(landlock_scope);
     return 0;
 }
 

@@ -17,10 +17,11 @@ enum plan_flag {
     PLAN_LANDLOCK = 1 << 1,  /* file rules are wanted */
     PLAN_LISTENER = 1 << 2,  /* ask for a seccomp listener */
     PLAN_OWN_UID = 1 << 3,   /* nobody else on the host has our uid: kill(-1) reaches the box and only it */
-    PLAN_SIGNAL_SCOPE = 1 << 4, /* Landlock must keep signals inside */
-    PLAN_HOST_VIEW = 1 << 7,    /* the image is the view of the host's programs */
-    PLAN_DETACHING = 1 << 6,    /* a child of ours is detaching the old root: wait for it, it must succeed */
-    PLAN_MOUNTED_ROOT = 1 << 5, /* the root must be read-only and the scratch places writable */
+    PLAN_SIGNAL_SCOPE = 1 << 4,  /* Landlock must keep signals inside */
+    PLAN_RULESET_COMES = 1 << 8, /* the file rules come with INIT_ENTER, not as paths */
+    PLAN_HOST_VIEW = 1 << 7,     /* the image is the view of the host's programs */
+    PLAN_DETACHING = 1 << 6,     /* a child of ours is detaching the old root: wait for it, it must succeed */
+    PLAN_MOUNTED_ROOT = 1 << 5,  /* the root must be read-only and the scratch places writable */
 };
 
 enum { PLAN_RLIMITS = 8 };

@@ -99,14 +99,38 @@ int file_make_directories(const char *path, unsigned mode)
  * so each level is moved up instead of descended into when it is too deep. */
 enum { REMOVE_DEPTH = 200 };
 
-static int file_remove_below(int top_fd, int dir_fd, dev_t device, int depth);
+static int file_remove_opened(int top_fd, int parent_fd, const char *name, int fd, dev_t device, int depth);
+
+int file_change_mode(int dir_fd, const char *name, mode_t mode)
+{
+    scope_fd fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return chmod(path, mode) < 0 ? -errno : 0; /* of a link it fails: EOPNOTSUPP */
+}
+
+int file_open_directory(int dir_fd, const char *name)
+{
+    const int how = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+    int fd = openat(dir_fd, name, how);
+    if (fd < 0 && errno == EACCES) { /* its owner took his own rights away; ours to open nevertheless */
+        int status = file_change_mode(dir_fd, name, 0700);
+        if (status < 0)
+            return status;
+        fd = openat(dir_fd, name, how);
+    }
+    return fd < 0 ? -errno : fd;
+}
 
 /* Too deep: hangs it under the top directory, where a later pass finds it, by a name that nobody could have
  * taken. Moving a directory to another parent writes its "..", so it must be writable itself. */
 static int file_hang_higher(int top_fd, int parent_fd, const char *name)
 {
-    if (fchmodat(parent_fd, name, 0700, 0) < 0)
-        return -errno;
+    int status = file_change_mode(parent_fd, name, 0700);
+    if (status < 0)
+        return status;
     uint64_t serial;
     char fresh[48];
     if (getrandom(&serial, sizeof serial, 0) != sizeof serial)
@@ -117,80 +141,74 @@ static int file_hang_higher(int top_fd, int parent_fd, const char *name)
 
 static int file_remove_directory(int top_fd, int parent_fd, const char *name, dev_t device, int depth)
 {
-    if (depth >= REMOVE_DEPTH) {
+    if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0) /* most are empty, and that needs no descriptor */
+        return 0;
+    if (depth >= REMOVE_DEPTH)
         return file_hang_higher(top_fd, parent_fd, name);
+    scope_fd fd = file_open_directory(parent_fd, name);
+    return fd < 0 ? fd : file_remove_opened(top_fd, parent_fd, name, fd, device, depth + 1);
+}
+
+/* Removes what is in a directory; returns how many entries it saw. */
+static int file_remove_below(int top_fd, int dir_fd, dev_t device, int depth)
+{
+    int copy = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0)
+        return -errno;
+    scope_dir *dir = fdopendir(copy);
+    if (!dir) {
+        close(copy);
+        return -ENOMEM;
     }
-    scope_fd fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == EACCES) {
-        /* A directory whose owner took his own rights away; ours to remove nevertheless. */
-        if (fchmodat(parent_fd, name, 0700, 0) < 0)
+    rewinddir(dir);
+    int seen = 0;
+    struct dirent *entry;
+    while ((entry = readdir(dir))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        seen = 1;
+        if (unlinkat(dir_fd, entry->d_name, 0) == 0)
+            continue;
+        if (errno != EISDIR && errno != EPERM && errno != EACCES)
             return -errno;
-        fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+        int status = file_remove_directory(top_fd, dir_fd, entry->d_name, device, depth);
+        if (status < 0)
+            return status;
     }
+    return seen;
+}
+
+static int file_remove_opened(int top_fd, int parent_fd, const char *name, int fd, dev_t device, int depth)
+{
     struct stat status;
-    if (fd < 0 || fstat(fd, &status) < 0)
+    if (fstat(fd, &status) < 0)
         return -errno;
     if (status.st_dev != device)
         return -EXDEV;
     if ((status.st_mode & 0700) != 0700)
         fchmod(fd, 0700);
-    int removed = file_remove_below(top_fd, fd, device, depth + 1);
-    if (removed < 0)
-        return removed;
-    return unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
-}
-
-static int file_remove_below(int top_fd, int dir_fd, dev_t device, int depth)
-{
-    int again;
-    do {
-        again = 0;
-        int copy = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
-        if (copy < 0)
+    for (;;) { /* moved-up directories and late entries make more than one pass */
+        int seen = file_remove_below(top_fd, fd, device, depth);
+        if (seen < 0)
+            return seen;
+        if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0)
+            return 0;
+        if (!seen || (errno != ENOTEMPTY && errno != EEXIST))
             return -errno;
-        scope_dir *dir = fdopendir(copy);
-        if (!dir) {
-            close(copy);
-            return -ENOMEM;
-        }
-        rewinddir(dir);
-        struct dirent *entry;
-        while ((entry = readdir(dir))) {
-            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-                continue;
-            again = 1;
-            if (unlinkat(dir_fd, entry->d_name, 0) == 0)
-                continue;
-            if (errno != EISDIR && errno != EPERM && errno != EACCES)
-                return -errno;
-            int status = file_remove_directory(top_fd, dir_fd, entry->d_name, device, depth);
-            if (status < 0)
-                return status;
-        }
-    } while (again); /* until a whole pass finds nothing: moved-up directories and late entries are seen */
-    return 0;
+    }
 }
 
 int file_remove_tree(int dir_fd, const char *name)
 {
-    scope_fd top = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    struct stat what;
-    if (top < 0 && errno == EACCES && fstatat(dir_fd, name, &what, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISDIR(what.st_mode) &&
-        fchmodat(dir_fd, name, 0700, 0) == 0) /* its owner closed it; ours to remove nevertheless */
-        top = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (top < 0) {
-        if (errno == ENOENT)
-            return 0;
-        return unlinkat(dir_fd, name, 0) < 0 ? -errno : 0;
-    }
+    if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
+        return 0;
+    if (errno != EISDIR && errno != EPERM && errno != EACCES)
+        return -errno;
+    scope_fd top = file_open_directory(dir_fd, name);
     struct stat status;
+    if (top < 0)
+        return top;
     if (fstat(top, &status) < 0)
         return -errno;
-    if ((status.st_mode & 0700) != 0700)
-        fchmod(top, 0700);
-    int removed = file_remove_below(top, top, status.st_dev, 0);
-    if (removed < 0)
-        return removed;
-    return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+    return file_remove_opened(top, dir_fd, name, top, status.st_dev, 0);
 }

@@ -6,6 +6,7 @@
 
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* Writes all of it, also across short writes and EINTR. 0 or a negative errno. */
 int file_write_all(int fd, const void *data, size_t length);
@@ -21,6 +22,12 @@ int file_read_whole(int dir_fd, const char *path, size_t limit_bytes, struct buf
 
 /* mkdir -p of an absolute or relative path. An existing directory is fine. */
 int file_make_directories(const char *path, unsigned mode);
+
+/* chmod of the thing itself: never of what a link points to. */
+int file_change_mode(int dir_fd, const char *name, mode_t mode);
+
+/* Opens a directory that is not a link, with rights given back to ourselves if its owner took them away. */
+int file_open_directory(int dir_fd, const char *name);
 
 /* Removes the entry and all below it without following links or crossing into other mounts; 0 when it is not
  * there. */

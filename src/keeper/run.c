@@ -1,5 +1,6 @@
 #include "keeper/run.h"
 
+#include "base/file.h"
 #include "base/scope.h"
 #include "keeper/collect.h"
 #include "keeper/record.h"
@@ -78,15 +79,12 @@ static int collect_step(const struct run *run, const struct step *step, struct b
 {
     if (box->scratch_fd < 0)
         return 0;
-    const int how = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-    scope_fd output = openat(box->scratch_fd, "output", how);
-    if (output < 0 && errno == EACCES && fchmodat(box->scratch_fd, "output", 0700, 0) == 0)
-        output = openat(box->scratch_fd, "output",
-                        how); /* the guest closed it: that is no reason to lose its result */
+    /* The guest may have closed it: that is no reason to lose its result. */
+    scope_fd output = file_open_directory(box->scratch_fd, "output");
     if (output < 0 && !step->artifact)
         return result_add_omission(result, ".", "the output directory cannot be opened");
     if (output < 0)
-        return error_host(err, -errno, "cannot open the output directory of the box");
+        return error_host(err, output, "cannot open the output directory of the box");
     if (!step->artifact)
         return collect_files(output, run->spec->output_directory, step->limits, result, err);
     if (result->cause != CAUSE_exit || result->exit_code != 0)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* The running kernel's ABI, 0 where there is no Landlock, or a negative errno when that cannot be told. */
@@ -29,6 +30,17 @@ int landlock_ruleset_new(int abi, bool files, unsigned scopes);
 
 /* Grants below a path (or on one file). 0 or a negative errno. */
 int landlock_ruleset_grant(int ruleset_fd, int abi, const char *path, enum landlock_grant grant);
+
+struct landlock_paths {
+    char *const *paths;
+    size_t count;
+    enum landlock_grant grant;
+};
+
+/* A ruleset of a box: everything denied, signals and abstract sockets kept inside, and these paths granted;
+ * those that are not there are left out. On failure *ret_path names the path that it was about, or NULL. */
+int landlock_ruleset_build(int abi, const struct landlock_paths *groups, size_t group_count,
+                           const char **ret_path);
 
 /* Puts it on the calling thread; no_new_privs must be on. */
 int landlock_ruleset_enforce(int ruleset_fd);

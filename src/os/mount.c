@@ -1,5 +1,7 @@
 #include "os/mount.h"
+
 #include "base/scope.h"
+#include "os/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -115,6 +117,7 @@ int mount_pivot(const char *new_root, const char *old_root, int *ret_child)
     int child = clone(detach, stack + sizeof stack, CLONE_VM | SIGCHLD, &detaching);
     if (child < 0)
         return -errno;
+    process_place_elsewhere(child);
     *ret_child = child;
     return 0;
 }

@@ -304,7 +304,8 @@ static int make_group(struct box *box, const struct cgroup_limits *limits, struc
     return cgroup_create(box->cgroups, box->identity->name, limits, &box->group, err);
 }
 
-/* The child is on its way before the groups of v1 are made: see entry.h. */
+/* The child is on its way before the groups of v1 are made, and inside before their limits are written, since
+ * it would only wait for us: see entry.h. */
 static int start_box(struct box *box, const struct cgroup_limits *group_limits, struct error *err)
 {
     scope_launch launch = LAUNCH_UNSET;
@@ -319,9 +320,14 @@ static int start_box(struct box *box, const struct cgroup_limits *group_limits, 
     if (status == 0)
         status = start_child(box, &room, &launch, err);
     launch_close(&launch); /* or we would never see the end of the pipes */
-    if (status == 0 && box->cgroups->version == CGROUP_V1)
-        status = make_group(box, group_limits, err);
-    return status < 0 ? status : entry_give(box, err);
+    bool is_v1 = box->cgroups->version == CGROUP_V1;
+    if (status == 0 && is_v1)
+        status = make_group(box, NULL, err);
+    if (status == 0)
+        status = entry_give(box, err);
+    if (status == 0 && is_v1)
+        status = cgroup_limit(&box->group, group_limits, err);
+    return status;
 }
 
 static int container_start(struct box *box, struct result *result, struct error *err)

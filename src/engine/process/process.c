@@ -188,8 +188,29 @@ static int list_view(struct box *box, struct plan_lists *lists)
     return status;
 }
 
-static int furnish(struct box *box, struct plan_lists *lists, struct error *err)
+/* The file rules, made here while init is being started, and given to it. */
+static int give_ruleset(const struct box *box, const struct plan_lists *lists, struct error *err)
 {
+    const struct landlock_paths groups[] = {
+        {lists->read_paths.items, lists->read_paths.count, LANDLOCK_READ_EXEC},
+        {lists->write_paths.items, lists->write_paths.count, LANDLOCK_READ_WRITE},
+        {lists->device_paths.items, lists->device_paths.count, LANDLOCK_DEVICE},
+    };
+    const char *path;
+    scope_fd ruleset =
+        landlock_ruleset_build(box->landlock_abi, groups, sizeof groups / sizeof *groups, &path);
+    if (ruleset < 0)
+        return error_layer(err, "landlock", ruleset, "cannot make the file rules%s%s", path ? " for " : "",
+                           path ? path : "");
+    char order = INIT_ENTER;
+    int status = process_send(box->control_fd, &order, 1, ruleset);
+    /* An init that has failed meanwhile says why itself. */
+    return status < 0 && status != -EPIPE ? error_host(err, status, "cannot give init its file rules") : 0;
+}
+
+static int furnish(struct box *box, struct error *err)
+{
+    scope_plan_lists lists = {0};
     int status = make_private_places(box);
     if (status == 0 && box->program->code_name) {
         scope_fd code = openat(box->scratch_fd, "code", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -200,10 +221,11 @@ static int furnish(struct box *box, struct plan_lists *lists, struct error *err)
                                                hardening_removed(code_read_only) ? mode | 0222 : mode);
     }
     if (status == 0)
-        status = list_view(box, lists);
+        status = list_view(box, &lists);
     if (status < 0)
         return error_host(err, status, "cannot furnish the private directory %s", box->identity->directory);
-    return place_grants(box, lists, err);
+    status = place_grants(box, &lists, err);
+    return status < 0 ? status : give_ruleset(box, &lists, err);
 }
 
 __attribute__((noreturn)) static void child_main(const struct box *box, struct launch *launch)
@@ -315,6 +337,28 @@ static void living_remove(pid_t init)
     pthread_mutex_unlock(&living.lock);
 }
 
+static int start_init(struct box *box, bool own_uid, struct error *err)
+{
+    scope_launch launch = LAUNCH_UNSET;
+    const struct plan_lists no_paths = {.flags = PLAN_LISTENER | PLAN_LANDLOCK | PLAN_RULESET_COMES |
+                                                 (own_uid ? PLAN_OWN_UID : 0) |
+                                                 (box->landlock_abi >= 6 ? PLAN_SIGNAL_SCOPE : 0)};
+    int status = launch_prepare(box, &launch, err);
+    if (status == 0)
+        status = launch_write_plan(box, &no_paths, &launch, err);
+    if (status < 0)
+        return status;
+    pid_t pid = process_clone(0, -1, &box->pidfd);
+    if (pid < 0)
+        return error_host(err, pid, "cannot start a process");
+    if (pid == 0)
+        child_main(box, &launch);
+    process_place_elsewhere(pid); /* it becomes init while we furnish its place */
+    box->pid = ((struct watchdog *)box->engine_data)->init = pid;
+    living_add(pid);
+    return 0;
+}
+
 static int process_start(struct box *box, struct result *result, struct error *err)
 {
     int status = check_possible(box, err);
@@ -331,29 +375,16 @@ static int process_start(struct box *box, struct result *result, struct error *e
     /* Init has the box's uid too: where Landlock does not keep signals from it, the supervisor does. */
     bool apart = (own_uid && box->landlock_abi >= 6) || hardening_removed(box_uid);
     box->policy_variant = apart ? POLICY_PROCESS : POLICY_PROCESS_SHARED_UID;
-    scope_launch launch = LAUNCH_UNSET;
-    scope_plan_lists lists = {.flags = PLAN_LISTENER | PLAN_LANDLOCK | (own_uid ? PLAN_OWN_UID : 0) |
-                                       (box->landlock_abi >= 6 ? PLAN_SIGNAL_SCOPE : 0)};
-    status = furnish(box, &lists, err);
-    if (status == 0)
-        status = launch_prepare(box, &launch, err);
-    if (status == 0)
-        status = launch_write_plan(box, &lists, &launch, err);
-    if (status < 0)
-        return status;
     /* If init should die, its orphans come to us and not to the host's pid 1. */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     watchdog->known_count = own_uid ? 0
                                     : process_tree_list(getpid(), watchdog->known,
                                                         sizeof watchdog->known / sizeof *watchdog->known);
-    pid_t pid = process_clone(0, -1, &box->pidfd);
-    if (pid < 0)
-        return error_host(err, pid, "cannot start a process");
-    if (pid == 0)
-        child_main(box, &launch);
-    box->pid = watchdog->init = pid;
-    living_add(pid);
-    launch_close(&launch);
+    status = start_init(box, own_uid, err);
+    if (status == 0)
+        status = furnish(box, err);
+    if (status < 0)
+        return status;
     status = launch_await_verified(box, 20000, NULL, NULL, err);
     if (status == 0)
         list_layers(box, result);

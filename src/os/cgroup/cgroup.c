@@ -103,6 +103,20 @@ static int group_attributes(const struct cgroup *group, const struct cgroup_limi
     return count;
 }
 
+int cgroup_limit(const struct cgroup *group, const struct cgroup_limits *limits, struct error *err)
+{
+    struct attribute attributes[8];
+    int count = group_attributes(group, limits, false, attributes);
+    for (int i = 0; i < count; i++) {
+        int status = file_write_attribute(group_dir(group, attributes[i].controller), attributes[i].file,
+                                          attributes[i].value);
+        if (status < 0 && !(attributes[i].may_be_missing && status == -ENOENT))
+            return error_layer(err, "cgroup", status, "cannot set %s to %s", attributes[i].file,
+                               attributes[i].value);
+    }
+    return 0;
+}
+
 int cgroup_create(const struct cgroup_layout *layout, const char *name, const struct cgroup_limits *limits,
                   struct cgroup *ret, struct error *err)
 {
@@ -116,16 +130,10 @@ int cgroup_create(const struct cgroup_layout *layout, const char *name, const st
         return error_host(err, status, "cannot make the control group %s/%s", group.base[CGROUP_MEMORY],
                           name);
     }
-    struct attribute attributes[8];
-    int count = group_attributes(&group, limits, false, attributes);
-    for (int i = 0; i < count; i++) {
-        status = file_write_attribute(group_dir(&group, attributes[i].controller), attributes[i].file,
-                                      attributes[i].value);
-        if (status == 0 || (attributes[i].may_be_missing && status == -ENOENT))
-            continue;
+    status = limits ? cgroup_limit(&group, limits, err) : 0;
+    if (status < 0) {
         cgroup_destroy(&group);
-        return error_layer(err, "cgroup", status, "cannot set %s to %s", attributes[i].file,
-                           attributes[i].value);
+        return status;
     }
     *ret = group;
     return 0;

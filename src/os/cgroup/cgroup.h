@@ -1,10 +1,10 @@
 /* Control groups, v1 and v2 behind one face.
  *
  * Theory of operation. A layout says where groups can be made on this machine, and is found once. A group is
- * made under it with all limits written before any process is in it. On v2 a child is born inside
- * (CLONE_INTO_CGROUP); on v1 the child writes itself into each hierarchy, because a write by the parent waits
- * for an RCU grace period. The group's name carries its owner (see keeper/record.h), so that a reaper can
- * tell what a dead owner left.
+ * made under it; all limits are written, and read back (cgroup_verify), before a guest runs in it. On v2 a
+ * child is born inside (CLONE_INTO_CGROUP); on v1 the child writes itself into each hierarchy, because a
+ * write by the parent waits for an RCU grace period. The group's name carries its owner (see
+ * keeper/record.h), so that a reaper can tell what a dead owner left.
  *
  * v1 hierarchies are used at their mount's root, v2 at the highest group that we may write to: the machine's
  * root for root, the delegated subtree for others. */
@@ -64,9 +64,11 @@ struct cgroup {
         .dir_fd = {-1, -1, -1, -1, -1}, .join_fd = { -1, -1, -1, -1, -1 }                                    \
     }
 
-/* Makes the group in every hierarchy and writes the limits. Takes back what it made when it fails. */
+/* Makes the group in every hierarchy and writes the limits (NULL: later). Takes back what it made when it
+ * fails. */
 int cgroup_create(const struct cgroup_layout *layout, const char *name, const struct cgroup_limits *limits,
                   struct cgroup *ret, struct error *err);
+int cgroup_limit(const struct cgroup *group, const struct cgroup_limits *limits, struct error *err);
 
 /* In the child, on v1: join. Async-signal-safe. */
 int cgroup_join_self(const struct cgroup *group);

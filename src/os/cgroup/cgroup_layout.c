@@ -37,9 +37,10 @@ static void layout_take_v1(struct cgroup_layout *layout, const char *mount_point
         char base[256];
         if (snprintf(base, sizeof base, "%s/cloche", mount_point) >= (int)sizeof base)
             continue;
-        if (access(base, W_OK) < 0 && (errno != ENOENT || (mkdir(base, 0755) < 0 && errno != EEXIST)))
-            continue;
-        if (access(base, W_OK) == 0)
+        bool writable = access(base, W_OK) == 0;
+        if (!writable && errno == ENOENT && (mkdir(base, 0755) == 0 || errno == EEXIST))
+            writable = access(base, W_OK) == 0;
+        if (writable)
             snprintf(layout->base[i], sizeof layout->base[i], "%s", base);
     }
 }
@@ -138,7 +139,7 @@ void cgroup_layout_find(struct cgroup_layout *ret)
     bool seen_v1 = false;
     while (mounts && fgets(line, sizeof line, mounts)) {
         char mount_point[256], type[32], super_options[512];
-        const char *tail = strstr(line, " - ");
+        const char *tail = strstr(line, " - cgroup"); /* the type of the file system, and most are another */
         if (!tail || sscanf(line, "%*s %*s %*s %*s %255s", mount_point) != 1 ||
             sscanf(tail, " - %31s %*s %511s", type, super_options) != 2)
             continue;
