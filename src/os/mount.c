@@ -14,7 +14,14 @@
 #include <unistd.h>
 
 /* linux/mount.h and sys/mount.h disagree with each other in Debian 12; the old flags are few. */
-enum { OLD_NOSUID = 2, OLD_NODEV = 4, OLD_NOEXEC = 8, OLD_RDONLY = 1, OLD_BIND = 4096 };
+enum {
+    OLD_NOSUID = 2,
+    OLD_NODEV = 4,
+    OLD_NOEXEC = 8,
+    OLD_RDONLY = 1,
+    OLD_BIND = 4096,
+    OLD_RECURSIVE = 16384
+};
 extern int mount(const char *, const char *, const char *, unsigned long, const void *);
 
 enum { TREE_RECURSIVE = 0x8000 /* AT_RECURSIVE */, DETACH = 2 /* MNT_DETACH */ };
@@ -70,9 +77,22 @@ int mount_cover(const char *with, const char *path)
     return mount(with, path, NULL, OLD_BIND, NULL) < 0 ? -errno : 0;
 }
 
+int mount_show(const char *from, const char *path)
+{
+    return mount(from, path, NULL, OLD_BIND | OLD_RECURSIVE, NULL) < 0 ? -errno : 0;
+}
+
 int mount_restrict(int dir_fd, const char *path, unsigned flags)
 {
-    return set_attributes(dir_fd, path, flags & ~(unsigned)MOUNT_RECURSIVE, -1);
+    return set_attributes(dir_fd, path, flags, -1);
+}
+
+int mount_make_writable(int dir_fd, const char *path)
+{
+    struct mount_attr attributes = {.attr_clr = MOUNT_ATTR_RDONLY};
+    return syscall(SYS_mount_setattr, dir_fd, path, AT_EMPTY_PATH, &attributes, sizeof attributes) < 0
+               ? -errno
+               : 0;
 }
 
 int mount_new(const char *type, const char *path, unsigned flags, const char *options)

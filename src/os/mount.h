@@ -24,11 +24,18 @@ int mount_attach(int tree_fd, int dir_fd, const char *path);
 /* Clone and attach. */
 int mount_bind(int from_dir_fd, const char *from, int to_dir_fd, const char *to, unsigned flags);
 
-/* Covers a path with another file or empty directory: one plain bind, for what needs no flags of its own. */
+/* Covers a path with another file or empty directory: one plain bind, for what needs no flags of its own.
+ * Half the price of clone and attach. */
 int mount_cover(const char *with, const char *path);
 
-/* Adds flags to the mount at path (not below). */
+/* The same with what is mounted below; flags are to be given by mount_restrict. Links are followed. */
+int mount_show(const char *from, const char *path);
+
+/* Adds flags to the mount at path, with MOUNT_RECURSIVE to those below too. */
 int mount_restrict(int dir_fd, const char *path, unsigned flags);
+
+/* Takes MOUNT_READ_ONLY away from the mount at path (not below). */
+int mount_make_writable(int dir_fd, const char *path);
 
 /* mount(2) of a new file system instance. */
 int mount_new(const char *type, const char *path, unsigned flags, const char *options);

@@ -327,6 +327,8 @@ static int start_box(struct box *box, const struct cgroup_limits *group_limits, 
         status = entry_give(box, err);
     if (status == 0 && is_v1)
         status = cgroup_limit(&box->group, group_limits, err);
+    cgroup_usage_open(
+        &box->group); /* now, while the child is busy, and not when everybody waits for the end */
     return status;
 }
 

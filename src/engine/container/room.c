@@ -49,45 +49,56 @@ static int make_file(const char *name, const void *data, size_t length, mode_t m
     return length ? file_write_all(fd, data, length) : 0; /* the umask is 0 here: the mode is as given */
 }
 
-/* Shows one entry of a source directory at the same name below dir_fd: links are copied, all else is bound.
- */
-static int show_entry(int source_fd, const char *name, int dir_fd, unsigned flags)
+/* A directory of the image and the one of the new root in which its entries appear; paths end in a slash. */
+struct shown_directory {
+    int from_fd, into_fd;
+    const char *from_path, *into_path;
+};
+
+/* Shows one entry at the same name: links are copied, all else is bound. The flags come later, for all at
+ * once. The image belongs to the launcher's user, so nobody puts a link in an entry's place meanwhile. */
+static int show_entry(const struct shown_directory *shown, const char *name)
 {
     struct stat status;
-    if (fstatat(source_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
+    if (fstatat(shown->from_fd, name, &status, AT_SYMLINK_NOFOLLOW) < 0)
         return errno == ENOENT ? 0 : -errno;
     if (S_ISLNK(status.st_mode)) {
         char target[PATH_MAX];
-        ssize_t length = readlinkat(source_fd, name, target, sizeof target - 1);
+        ssize_t length = readlinkat(shown->from_fd, name, target, sizeof target - 1);
         if (length < 0)
             return -errno;
         target[length] = '\0';
-        return symlinkat(target, dir_fd, name) < 0 ? -errno : 0;
+        return symlinkat(target, shown->into_fd, name) < 0 ? -errno : 0;
     }
     if (S_ISDIR(status.st_mode)) {
-        if (mkdirat(dir_fd, name, 0755) < 0 && errno != EEXIST)
+        if (mkdirat(shown->into_fd, name, 0755) < 0 && errno != EEXIST)
             return -errno;
     } else if (S_ISREG(status.st_mode)) {
-        scope_fd place = openat(dir_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0444);
+        scope_fd place = openat(shown->into_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0444);
         if (place < 0)
             return -errno;
     } else {
         return 0; /* devices, sockets and pipes of an image are not shown */
     }
-    return mount_bind(source_fd, name, dir_fd, name, flags);
+    char from[PATH_MAX], into[PATH_MAX];
+    if (snprintf(from, sizeof from, "%s%s", shown->from_path, name) >= (int)sizeof from ||
+        snprintf(into, sizeof into, "%s%s", shown->into_path, name) >= (int)sizeof into)
+        return -ENAMETOOLONG;
+    return mount_show(from, into);
 }
 
-static int show_host_etc(int image_fd)
+static int show_host_etc(void)
 {
     if (mkdir("etc", 0755) < 0 || mkdir("etc/ssl", 0755) < 0)
         return -errno;
-    scope_fd from = openat(image_fd, "etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    scope_fd from = open("/etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     scope_fd into = open("etc", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (from < 0 || into < 0)
         return -errno;
+    const struct shown_directory shown = {from, into, "/etc/", "etc/"};
     int status = 0;
     for (size_t i = 0; status == 0 && host_view_etc[i]; i++)
-        status = show_entry(from, host_view_etc[i], into, image_flags());
+        status = show_entry(&shown, host_view_etc[i]);
     return status;
 }
 
@@ -102,37 +113,49 @@ static bool is_our_own_place(const char *name)
     return false;
 }
 
-static int show_directory_image(int image_fd)
+static int show_directory_image(const struct shown_directory *shown)
 {
-    scope_fd list = openat(image_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    scope_fd root = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (list < 0 || root < 0)
+    scope_fd list = openat(shown->from_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (list < 0)
         return -errno;
     struct directory_reader reader;
     directory_reader_start(&reader, list);
     const char *name;
     int status;
     while ((status = directory_reader_next(&reader, &name)) > 0) {
-        if (!is_our_own_place(name) && (status = show_entry(image_fd, name, root, image_flags())) < 0)
+        if (!is_our_own_place(name) && (status = show_entry(shown, name)) < 0)
             break;
     }
     return status;
 }
 
+static int show_image_entries(const struct room *room)
+{
+    const struct image *image = room->box->image;
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s%s", image->root, strcmp(image->root, "/") ? "/" : "") >=
+        (int)sizeof path)
+        return -ENAMETOOLONG;
+    scope_fd from = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    scope_fd into = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (from < 0 || into < 0)
+        return -errno;
+    const struct shown_directory shown = {from, into, path, ""};
+    if (!image->is_host || hardening_removed(private_root)) /* removed: all of the host's tree */
+        return show_directory_image(&shown);
+    int status = 0;
+    for (size_t i = 0; status == 0 && host_view_trees[i]; i++)
+        status = show_entry(&shown, host_view_trees[i]);
+    return status < 0 ? status : show_host_etc();
+}
+
+/* One call for the flags of all mounts so far; the root itself gets its own when it is complete. */
 static int show_image(const struct room *room)
 {
-    scope_fd image = open(room->box->image->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (image < 0)
-        return -errno;
-    if (!room->box->image->is_host || hardening_removed(private_root)) /* removed: all of the host's tree */
-        return show_directory_image(image);
-    scope_fd root = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    for (size_t i = 0; host_view_trees[i]; i++) {
-        int status = show_entry(image, host_view_trees[i], root, image_flags());
-        if (status < 0)
-            return status;
-    }
-    return show_host_etc(image);
+    int status = show_image_entries(room);
+    if (status == 0)
+        status = mount_restrict(AT_FDCWD, ".", image_flags());
+    return status < 0 ? status : mount_make_writable(AT_FDCWD, ".");
 }
 
 static const struct {

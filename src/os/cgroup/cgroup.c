@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,48 +205,79 @@ int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits
     return 0;
 }
 
-static int64_t read_number(int dir_fd, const char *file, int64_t otherwise)
+/* Where each figure of a group stands: a file with one number, or the line of it that starts with a key. */
+struct usage_row {
+    enum cgroup_controller controller;
+    const char *file, *key;
+    int64_t unit;
+    size_t place; /* in struct cgroup_usage */
+};
+
+#define PLACE(member) offsetof(struct cgroup_usage, member)
+static const struct usage_row usage_rows_v1[CGROUP_USAGE_ROWS] = {
+    {CGROUP_PIDS, "pids.current", NULL, 1, PLACE(pids_now)},
+    {CGROUP_PIDS, "pids.peak", NULL, 1, PLACE(pids_peak)},
+    {CGROUP_PIDS, "pids.events", "max", 1, PLACE(pids_refused)},
+    {CGROUP_MEMORY, "memory.usage_in_bytes", NULL, 1, PLACE(memory_bytes)},
+    {CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, 1, PLACE(memory_peak_bytes)},
+    {CGROUP_MEMORY, "memory.oom_control", "oom_kill", 1, PLACE(oom_kills)},
+    {CGROUP_CPUACCT, "cpuacct.usage_user", NULL, 1000, PLACE(cpu_user_us)},
+    {CGROUP_CPUACCT, "cpuacct.usage_sys", NULL, 1000, PLACE(cpu_system_us)},
+};
+static const struct usage_row usage_rows_v2[CGROUP_USAGE_ROWS] = {
+    {CGROUP_PIDS, "pids.current", NULL, 1, PLACE(pids_now)},
+    {CGROUP_PIDS, "pids.peak", NULL, 1, PLACE(pids_peak)},
+    {CGROUP_PIDS, "pids.events", "max", 1, PLACE(pids_refused)},
+    {CGROUP_MEMORY, "memory.current", NULL, 1, PLACE(memory_bytes)},
+    {CGROUP_MEMORY, "memory.peak", NULL, 1, PLACE(memory_peak_bytes)},
+    {CGROUP_MEMORY, "memory.events", "oom_kill", 1, PLACE(oom_kills)},
+    {CGROUP_CPU, "cpu.stat", "user_usec", 1, PLACE(cpu_user_us)},
+    {CGROUP_CPU, "cpu.stat", "system_usec", 1, PLACE(cpu_system_us)},
+};
+#undef PLACE
+
+static const struct usage_row *usage_rows(const struct cgroup *group)
 {
-    char text[64];
-    if (dir_fd < 0 || file_read_attribute(dir_fd, file, text, sizeof text) <= 0)
-        return otherwise;
-    return strtoll(text, NULL, 10);
+    return group->version == CGROUP_V2 ? usage_rows_v2 : usage_rows_v1;
 }
 
-static int64_t read_keyed(int dir_fd, const char *file, const char *key, int64_t otherwise)
+void cgroup_usage_open(struct cgroup *group)
+{
+    for (int i = 0; i < CGROUP_USAGE_ROWS && group->version != CGROUP_NONE; i++) {
+        const struct usage_row *row = &usage_rows(group)[i];
+        int dir_fd = group_dir(group, row->controller);
+        if (dir_fd >= 0)
+            group->usage_fd[i] = openat(dir_fd, row->file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    }
+}
+
+/* The figure, or `otherwise` where the kernel does not tell. */
+static int64_t usage_read_row(int fd, const struct usage_row *row, int64_t otherwise)
 {
     char text[2048];
-    if (dir_fd < 0 || file_read_attribute(dir_fd, file, text, sizeof text) <= 0)
+    ssize_t length = fd < 0 ? -1 : pread(fd, text, sizeof text - 1, 0);
+    if (length <= 0)
         return otherwise;
-    size_t length = strlen(key);
+    text[length] = '\0';
+    if (!row->key)
+        return strtoll(text, NULL, 10) / row->unit;
+    size_t key_length = strlen(row->key);
     for (const char *line = text; line && *line; line = strchr(line, '\n'), line += line ? 1 : 0)
-        if (strncmp(line, key, length) == 0 && line[length] == ' ')
-            return strtoll(line + length + 1, NULL, 10);
+        if (strncmp(line, row->key, key_length) == 0 && line[key_length] == ' ')
+            return strtoll(line + key_length + 1, NULL, 10) / row->unit;
     return otherwise;
 }
 
 void cgroup_usage_read(const struct cgroup *group, struct cgroup_usage *ret)
 {
-    *ret = (struct cgroup_usage){.pids_peak = -1};
-    if (group->version == CGROUP_NONE)
-        return;
-    int memory = group_dir(group, CGROUP_MEMORY), pids = group_dir(group, CGROUP_PIDS);
-    ret->pids_now = read_number(pids, "pids.current", 0);
-    ret->pids_peak = read_number(pids, "pids.peak", -1);
-    ret->pids_refused = read_keyed(pids, "pids.events", "max", 0);
-    if (group->version == CGROUP_V2) {
-        ret->memory_bytes = read_number(memory, "memory.current", 0);
-        ret->memory_peak_bytes = read_number(memory, "memory.peak", ret->memory_bytes);
-        ret->oom_kills = read_keyed(memory, "memory.events", "oom_kill", 0);
-        ret->cpu_user_us = read_keyed(memory, "cpu.stat", "user_usec", 0);
-        ret->cpu_system_us = read_keyed(memory, "cpu.stat", "system_usec", 0);
-        return;
+    *ret = (struct cgroup_usage){.pids_peak = -1, .memory_peak_bytes = -1};
+    for (int i = 0; i < CGROUP_USAGE_ROWS && group->version != CGROUP_NONE; i++) {
+        const struct usage_row *row = &usage_rows(group)[i];
+        int64_t *value = (int64_t *)((char *)ret + row->place);
+        *value = usage_read_row(group->usage_fd[i], row, *value);
     }
-    ret->memory_bytes = read_number(memory, "memory.usage_in_bytes", 0);
-    ret->memory_peak_bytes = read_number(memory, "memory.max_usage_in_bytes", ret->memory_bytes);
-    ret->oom_kills = read_keyed(memory, "memory.oom_control", "oom_kill", 0);
-    ret->cpu_user_us = read_number(group->dir_fd[CGROUP_CPUACCT], "cpuacct.usage_user", 0) / 1000;
-    ret->cpu_system_us = read_number(group->dir_fd[CGROUP_CPUACCT], "cpuacct.usage_sys", 0) / 1000;
+    if (ret->memory_peak_bytes < 0) /* kernels before 5.19 keep none in v2 */
+        ret->memory_peak_bytes = ret->memory_bytes;
 }
 
 bool cgroup_exists(const struct cgroup *group)
@@ -323,6 +355,8 @@ int cgroup_destroy(struct cgroup *group)
     int result = 0;
     for (int i = 0; i < CGROUP_CONTROLLERS; i++)
         scope_close_fd(&group->join_fd[i]);
+    for (int i = 0; i < CGROUP_USAGE_ROWS; i++)
+        scope_close_fd(&group->usage_fd[i]);
     for (int i = 0; i < CGROUP_CONTROLLERS && group->version != CGROUP_NONE; i++) {
         if (!group->base[i][0] || (group->version == CGROUP_V2 && i != CGROUP_MEMORY))
             continue;

@@ -51,17 +51,29 @@ struct cgroup_limits {
     int64_t millicpus;
 };
 
+enum { CGROUP_USAGE_ROWS = 8 };
+
 struct cgroup {
     enum cgroup_version version;
     char name[80];
     char base[CGROUP_CONTROLLERS][256];
     int dir_fd[CGROUP_CONTROLLERS];  /* -1 where not used; on v2 all is in [CGROUP_MEMORY] */
     int join_fd[CGROUP_CONTROLLERS]; /* v1: the files that a child writes "0" to */
+    int usage_fd[CGROUP_USAGE_ROWS]; /* the files that cgroup_usage_read reads */
 };
 
 #define CGROUP_UNSET                                                                                         \
     {                                                                                                        \
-        .dir_fd = {-1, -1, -1, -1, -1}, .join_fd = { -1, -1, -1, -1, -1 }                                    \
+        .dir_fd = {-1, -1, -1, -1, -1}, .join_fd = {-1, -1, -1, -1, -1}, .usage_fd = {                       \
+            -1,                                                                                              \
+            -1,                                                                                              \
+            -1,                                                                                              \
+            -1,                                                                                              \
+            -1,                                                                                              \
+            -1,                                                                                              \
+            -1,                                                                                              \
+            -1                                                                                               \
+        }                                                                                                    \
     }
 
 /* Makes the group in every hierarchy and writes the limits (NULL: later). Takes back what it made when it
@@ -88,6 +100,8 @@ struct cgroup_usage {
     int64_t cpu_system_us;
 };
 
+/* Opens the files of usage ahead: a first open in the group's directory costs ten times a read. */
+void cgroup_usage_open(struct cgroup *group);
 void cgroup_usage_read(const struct cgroup *group, struct cgroup_usage *ret);
 
 /* A descriptor that becomes ready (for *ret_events) when the group runs out of memory, or -1. */
