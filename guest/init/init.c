@@ -96,14 +96,16 @@ static char **list_of(size_t first, size_t count)
     return list;
 }
 
-/* The old root must be gone before anything is proved about the new one. */
-static void wait_for_detached_root(void)
+/* The old root must be gone, and the masks there, before anything is proved about the new one. */
+static void wait_for_helper(void)
 {
     int status;
     pid_t pid;
     do
         pid = waitpid(-1, &status, __WALL);
     while (pid < 0 && errno == EINTR);
+    if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == INIT_HELPER_UNMASKED)
+        die("proc_mask", 0, "/proc could not be masked");
     if (pid <= 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
         die("root", 0, "the host's root could not be detached");
 }
@@ -123,8 +125,8 @@ static void put_on_layers(void)
     if ((hardening_verified(close_descriptors) && verify_descriptors(&fault) < 0) ||
         layers_put_on(&wanted, &state, &fault) < 0)
         die(fault.layer, fault.code, fault.text);
-    if (plan->flags & PLAN_DETACHING)
-        wait_for_detached_root();
+    if (plan->flags & PLAN_HELPED)
+        wait_for_helper();
     if (verify_layers(plan, &state, &fault) < 0)
         die(fault.layer, fault.code, fault.text);
     struct init_message message = {

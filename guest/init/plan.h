@@ -20,9 +20,12 @@ enum plan_flag {
     PLAN_SIGNAL_SCOPE = 1 << 4,  /* Landlock must keep signals inside */
     PLAN_RULESET_COMES = 1 << 8, /* the file rules come with INIT_ENTER, not as paths */
     PLAN_HOST_VIEW = 1 << 7,     /* the image is the view of the host's programs */
-    PLAN_DETACHING = 1 << 6,     /* a child of ours is detaching the old root: wait for it, it must succeed */
-    PLAN_MOUNTED_ROOT = 1 << 5,  /* the root must be read-only and the scratch places writable */
+    PLAN_HELPED = 1 << 6,       /* a child of ours is detaching the old root and masking /proc: wait for it */
+    PLAN_MOUNTED_ROOT = 1 << 5, /* the root must be read-only and the scratch places writable */
 };
+
+/* How that child ends when it could not do its work; 0 is success. */
+enum { INIT_HELPER_UNMASKED = 2 };
 
 enum { PLAN_RLIMITS = 8 };
 

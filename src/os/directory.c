@@ -1,6 +1,7 @@
 #include "os/directory.h"
 
-#include <errno.h>
+#include "os/raw.h"
+
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -18,7 +19,7 @@ void directory_reader_start(struct directory_reader *reader, int fd)
 {
     reader->fd = fd;
     reader->length = reader->at = 0;
-    lseek(fd, 0, SEEK_SET);
+    raw_call(SYS_lseek, fd, 0, SEEK_SET, 0, 0);
 }
 
 int directory_reader_next(struct directory_reader *reader, const char **ret_name)
@@ -26,9 +27,10 @@ int directory_reader_next(struct directory_reader *reader, const char **ret_name
     for (;;) {
         if (reader->at >= reader->length) {
             reader->at = 0;
-            reader->length = syscall(SYS_getdents64, reader->fd, reader->block, sizeof reader->block);
+            reader->length =
+                raw_call(SYS_getdents64, reader->fd, RAW(reader->block), sizeof reader->block, 0, 0);
             if (reader->length < 0)
-                return -errno;
+                return (int)reader->length;
             if (reader->length == 0)
                 return 0;
         }

@@ -1,5 +1,5 @@
-/* Entries of a directory without the heap: for a child between clone and exec, where another thread of the
- * parent may have held the allocator's lock at the moment of the clone. */
+/* Entries of a directory without the heap and without errno: for a child between clone and exec, where
+ * another thread of the parent may have held the allocator's lock at the moment of the clone. */
 #pragma once
 
 #include <stddef.h>

@@ -2,6 +2,7 @@
 
 #include "base/scope.h"
 #include "os/process.h"
+#include "os/raw.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,27 +106,19 @@ int mount_new(const char *type, const char *path, unsigned flags, const char *op
 
 struct detaching {
     char path[64];
+    int (*and_then)(void);
 };
-
-static long raw_call(long number, long first, long second)
-{
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(number), "D"(first), "S"(second)
-                     : "rcx", "r11", "memory");
-    return result;
-}
 
 static int detach(void *data)
 {
     const struct detaching *detaching = data;
-    long status = raw_call(SYS_umount2, (long)(uintptr_t)detaching->path, DETACH);
-    raw_call(SYS_exit_group, status == 0 ? 0 : 1, 0);
+    long status = raw_call(SYS_umount2, RAW(detaching->path), DETACH, 0, 0, 0);
+    long code = status < 0 ? MOUNT_NOT_DETACHED : detaching->and_then ? detaching->and_then() : 0;
+    raw_call(SYS_exit_group, code, 0, 0, 0, 0);
     return 1;
 }
 
-int mount_pivot(const char *new_root, const char *old_root, int *ret_child)
+int mount_pivot(const char *new_root, const char *old_root, int (*and_then)(void))
 {
     if (chdir(new_root) < 0 || syscall(SYS_pivot_root, ".", old_root) < 0 || chdir("/") < 0)
         return -errno;
@@ -133,11 +126,11 @@ int mount_pivot(const char *new_root, const char *old_root, int *ret_child)
      * errno. */
     static char stack[16384] __attribute__((aligned(16)));
     static struct detaching detaching;
-    snprintf(detaching.path, sizeof detaching.path, "%s", old_root);
+    snprintf(detaching.path, sizeof detaching.path, "/%s", old_root);
+    detaching.and_then = and_then;
     int child = clone(detach, stack + sizeof stack, CLONE_VM | SIGCHLD, &detaching);
     if (child < 0)
         return -errno;
     process_place_elsewhere(child);
-    *ret_child = child;
     return 0;
 }

@@ -41,8 +41,10 @@ int mount_make_writable(int dir_fd, const char *path);
 int mount_new(const char *type, const char *path, unsigned flags, const char *options);
 
 /* Makes `new_root` (a mount) the root of the calling process, and lets go of the old one. The letting go
- * waits for a grace period of the kernel, about a millisecond, so a child does it meanwhile: *ret_child must
- * be waited for, and must have exited with 0, before anything of the guest's runs. `old_root` is an empty
- * directory below the new root where the old one hangs for that time: stacked on "/" itself, it would make us
- * count as chrooted, and a chrooted process may not make a user namespace. */
-int mount_pivot(const char *new_root, const char *old_root, int *ret_child);
+ * waits for a grace period of the kernel, about a millisecond, so a child does it meanwhile, and then what
+ * `and_then` says (NULL: nothing), which returns its exit code. It shares our memory, and may make raw system
+ * calls only (os/raw.h). It must be waited for, and must have exited with 0, before anything of the guest's
+ * runs. `old_root` is an empty directory below the new root where the old one hangs for that time: stacked on
+ * "/" itself, it would make us count as chrooted, and a chrooted process may not make a user namespace. */
+int mount_pivot(const char *new_root, const char *old_root, int (*and_then)(void));
+enum { MOUNT_NOT_DETACHED = 1 }; /* its exit code */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const char languages_blob_start[], languages_blob_end[];
+#include "languages_table.h" /* builtin_languages, from languages.json */
 
 static void step_free(struct language_step *step)
 {
@@ -22,7 +22,7 @@ static void step_free(struct language_step *step)
 
 void language_table_free(struct language_table *table)
 {
-    for (size_t i = 0; i < table->count; i++) {
+    for (size_t i = 0; i < table->owned; i++) {
         struct language *row = &table->rows[i];
         free(row->name);
         free(row->file);
@@ -146,6 +146,26 @@ static int read_row(const json_t *object, struct language *row, const char *sour
     return read_step(compile, &row->compile, source, err);
 }
 
+static int make_room(struct language_table *table, size_t more, struct error *err)
+{
+    struct language *rows = realloc(table->rows, (table->count + more + 1) * sizeof *rows);
+    if (!rows)
+        return error_host(err, -ENOMEM, "cannot load the languages");
+    table->rows = rows;
+    return 0;
+}
+
+static int add_builtin(struct language_table *table, struct error *err)
+{
+    enum { COUNT = sizeof builtin_languages / sizeof *builtin_languages };
+    int status = make_room(table, COUNT, err);
+    if (status < 0)
+        return status;
+    memcpy(table->rows + table->count, builtin_languages, sizeof builtin_languages);
+    table->count += COUNT;
+    return 0;
+}
+
 static int read_table(const char *text, size_t length, const char *source, struct language_table *table,
                       struct error *err)
 {
@@ -159,13 +179,11 @@ static int read_table(const char *text, size_t length, const char *source, struc
         root = list;
     }
     size_t count = json_array_size(root);
-    struct language *rows = realloc(table->rows, (table->count + count + 1) * sizeof *rows);
-    int status = rows ? 0 : error_host(err, -ENOMEM, "cannot load the languages");
-    if (rows)
-        table->rows = rows;
+    int status = make_room(table, count, err);
     for (size_t i = 0; status == 0 && i < count; i++) {
         struct language *row = &table->rows[table->count++];
         *row = (struct language){0};
+        table->owned = table->count;
         status = read_row(json_array_get(root, i), row, source, err);
     }
     json_decref(root);
@@ -186,8 +204,7 @@ int language_table_load(const struct string_list *files, struct language_table *
             status = read_table(text.data, text.length, files->items[i], ret, err);
     }
     if (status == 0)
-        status = read_table(languages_blob_start, (size_t)(languages_blob_end - languages_blob_start),
-                            "the built-in languages", ret, err);
+        status = add_builtin(ret, err);
     if (status < 0)
         language_table_free(ret);
     return status;

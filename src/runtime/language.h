@@ -1,4 +1,5 @@
-/* Languages, as a table of data: languages.json is built in, and an operator adds rows with `languages =
+/* Languages, as a table of data: languages.json is built in (as C, by
+ * generate_languages.py), and an operator adds rows with `languages =
  * FILE` in the configuration. Rows of one name are tried in order; a later file's rows come first.
  *
  * In the strings of a row: {runtime} and {compiler} are what was found in the image, {code} the code's file,
@@ -31,6 +32,7 @@ struct language {
 struct language_table {
     struct language *rows;
     size_t count;
+    size_t owned; /* the first of them, from files; the rest is built in */
 };
 
 int language_table_load(const struct string_list *files, struct language_table *ret, struct error *err);

@@ -133,7 +133,7 @@ static int open_room(struct box *box, struct room *room, struct error *err)
 
 static int write_plan(struct box *box, struct launch *launch, struct error *err)
 {
-    scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_LISTENER | PLAN_OWN_UID | PLAN_DETACHING |
+    scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_LISTENER | PLAN_OWN_UID | PLAN_HELPED |
                                        PLAN_MOUNTED_ROOT};
     if (box->landlock_abi > 0)
         lists.flags |= PLAN_LANDLOCK;

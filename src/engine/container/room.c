@@ -16,6 +16,7 @@
 #include "os/hardening.h"
 #include "os/mount.h"
 #include "os/process.h"
+#include "os/raw.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -296,36 +297,41 @@ static bool is_open_proc_entry(const char *name)
     return name[0] == '.' || (name[0] >= '0' && name[0] <= '9');
 }
 
-/* Everything that is not in the table and that anyone but root may read is covered. What only root may read
- * is out of reach already, by a check that the box has no capability to pass; not covering it makes a box
- * start and end faster, since every mount costs at both times. */
+/* Covers one entry of /proc, unless only root may read it: that is out of reach already, by a check that the
+ * box has no capability to pass, and every mount costs when a box starts and when it ends. */
+static int mask_entry(int proc_fd, const char *name)
+{
+    struct stat status;
+    long result = raw_call(SYS_newfstatat, proc_fd, RAW(name), RAW(&status), AT_SYMLINK_NOFOLLOW, 0);
+    if (result == -ENOENT)
+        return 0;
+    if (result < 0 || S_ISLNK(status.st_mode) || (status.st_mode & 0007) == 0)
+        return (int)result;
+    char path[NAME_MAX + 8] = "/proc/";
+    size_t length = strlen(name);
+    if (length > NAME_MAX)
+        return -ENAMETOOLONG;
+    memcpy(path + 6, name, length + 1);
+    const char *cover = S_ISDIR(status.st_mode) ? "/code/.empty" : "/dev/null";
+    result = raw_call(SYS_mount, RAW(cover), RAW(path), 0, MS_BIND, 0);
+    return result == -ENOENT ? 0 : (int)result;
+}
+
+/* Everything that is not in the table is covered. In a child that shares our memory, see mount_pivot: while
+ * it is at work, we are on our way to become init. */
 static int mask_proc(void)
 {
-    scope_fd list = open("proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int list = (int)raw_call(SYS_open, RAW("/proc"), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, 0, 0);
     if (list < 0)
-        return -errno;
+        return INIT_HELPER_UNMASKED;
     struct directory_reader reader;
     directory_reader_start(&reader, list);
     const char *name;
     int more;
-    while ((more = directory_reader_next(&reader, &name)) > 0) {
-        struct stat status;
-        if (is_open_proc_entry(name))
-            continue;
-        if (fstatat(list, name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
-            if (errno == ENOENT)
-                continue;
-            return -errno;
-        }
-        if (S_ISLNK(status.st_mode) || (status.st_mode & 0007) == 0)
-            continue;
-        char path[NAME_MAX + 8];
-        snprintf(path, sizeof path, "proc/%s", name);
-        int covered = mount_cover(S_ISDIR(status.st_mode) ? "code/.empty" : "dev/null", path);
-        if (covered < 0 && covered != -ENOENT)
-            return covered;
-    }
-    return more;
+    while ((more = directory_reader_next(&reader, &name)) > 0)
+        if (!is_open_proc_entry(name) && mask_entry(list, name) < 0)
+            return INIT_HELPER_UNMASKED;
+    return more < 0 ? INIT_HELPER_UNMASKED : 0;
 }
 
 static int make_proc(struct error *err)
@@ -437,6 +443,13 @@ static int show_grants(const struct room *room, struct error *err)
     return 0;
 }
 
+/* Small code is written before the box has its group: pages that are charged to a group which is about to die
+ * make its end slower, by more than their worth. */
+static bool code_counts(const struct room *room)
+{
+    return room->box->program->code.length > (64 << 10);
+}
+
 static int make_code(const struct room *room)
 {
     const struct program *program = room->box->program;
@@ -488,23 +501,22 @@ int room_furnish(const struct room *room, struct error *err)
         return status;
     if ((status = make_sys()) < 0)
         return error_host(err, status, "cannot make /sys");
+    if (!code_counts(room) && (status = make_code(room)) < 0)
+        return error_host(err, status, "cannot write the code into the box");
     return 0;
 }
 
 int room_close_off(const struct room *room, struct error *err)
 {
-    int status = make_code(room);
+    int status = code_counts(room) ? make_code(room) : 0;
     if (status < 0)
         return error_host(err, status, "cannot write the code into the box");
     if ((status = show_grants(room, err)) < 0)
         return status;
     if (!hardening_removed(root_read_only) && (status = mount_restrict(AT_FDCWD, ".", MOUNT_READ_ONLY)) < 0)
         return error_host(err, status, "cannot make the root read-only");
-    /* After that, because a bind takes over the flags of where it comes from: the covers are read-only too.
-     */
-    if (!hardening_removed(proc_mask) && (status = mask_proc()) < 0)
-        return error_host(err, status, "cannot mask /proc");
-    int detaching;
-    status = mount_pivot(".", "code/.empty", &detaching);
+    /* The masks come after that, because a bind takes over the flags of where it comes from: so the covers
+     * are read-only too. */
+    status = mount_pivot(".", "code/.empty", hardening_removed(proc_mask) ? NULL : mask_proc);
     return status < 0 ? error_host(err, status, "cannot change into the new root") : 0;
 }

@@ -31,7 +31,8 @@ struct room {
 int room_furnish(const struct room *room, struct error *err);
 
 /* … then, inside those, the code (whose pages count for the box), the grants and the locks. Ends inside the
- * new root; a child of its own is still detaching the old one, and init waits for it (PLAN_DETACHING). */
+ * new root; a child of its own is still detaching the old one and masking /proc, and init waits for it
+ * (PLAN_HELPED). */
 int room_close_off(const struct room *room, struct error *err);
 
 /* Places inside, for Landlock and for programs. */

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Turns languages.json into the built-in rows of language.c, so that no start has to parse it.
+
+Usage: generate_languages.py languages.json languages_table.h"""
+import json
+import sys
+
+ROW_KEYS = {"name", "extensions", "find", "file", "run", "probe", "compile", "environment", "missing"}
+COMPILE_KEYS = {"find", "run", "environment", "artifact"}
+
+
+def text(value):
+    return json.dumps(value, ensure_ascii=True) if value is not None else "NULL"
+
+
+def string_list(items):
+    if not items:
+        return "{0}"
+    return "{(char *[]){%s}, %d}" % (", ".join(text(item) for item in items), len(items))
+
+
+def step(row):
+    environment = [f"{name}={value}" for name, value in row.get("environment", {}).items()]
+    return "{%s, %s, %s}" % (string_list(row.get("find")), string_list(row["run"]), string_list(environment))
+
+
+def check_keys(row, known):
+    if row.keys() - known:
+        sys.exit(f"languages.json: {row.get('name')}: not a field of a language: {row.keys() - known}")
+
+
+def language(row):
+    check_keys(row, ROW_KEYS)
+    compiled = row.get("compile")
+    if compiled:
+        check_keys(compiled, COMPILE_KEYS)
+    return f"""    {{
+        .name = {text(row["name"])},
+        .extensions = {string_list(row.get("extensions"))},
+        .file = {text(row["file"])},
+        .missing = {text(row.get("missing"))},
+        .artifact = {text(compiled["artifact"] if compiled else None)},
+        .has_compile = {"true" if compiled else "false"},
+        .compile = {step(compiled) if compiled else "{0}"},
+        .run = {step(row)},
+        .probe = {string_list(row.get("probe"))},
+    }},
+"""
+
+
+def main():
+    source, target = sys.argv[1:]
+    with open(source, encoding="utf-8") as file:
+        rows = json.load(file)
+    with open(target, "w", encoding="utf-8") as file:
+        file.write("/* Made from languages.json. */\n")
+        file.write("static const struct language builtin_languages[] = {\n")
+        file.writelines(language(row) for row in rows)
+        file.write("};\n")
+
+
+main()
