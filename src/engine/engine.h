@@ -52,6 +52,7 @@ struct box {
     int control_fd;                     /* socket to init */
     int stdin_fd, stdout_fd, stderr_fd; /* our ends */
     int listener_fd;                    /* seccomp notifications; -1: none */
+    int answer_error;                   /* an errno: a call of the guest could not be answered */
     int scratch_fd;                     /* directory that holds output/, tmp/ … of the box */
     struct cgroup group;                /* CGROUP_NONE: the box has no group */
     int64_t threads_beside; /* of the same uid, not in the box: they count in the kernel\'s limit */

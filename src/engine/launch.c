@@ -122,7 +122,7 @@ static int64_t process_rlimit(const struct box *box)
     int64_t limit = box->limits->value[LIMIT_pids];
     if (box->engine->isolation == ISOLATION_PROCESS)
         return limit + 32 + box->threads_beside; /* a bomb is faster than a look: it must have a ceiling */
-    return box->group.version != CGROUP_NONE ? 2 * limit + 64 : limit + 1;
+    return box->is_watched ? limit + 1 : 2 * limit + 64;
 }
 
 static void plan_rlimits(const struct box *box, struct init_plan *plan)

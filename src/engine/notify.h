@@ -13,8 +13,8 @@ bool notify_receive(int listener_fd, struct seccomp_notif *ret);
 bool notify_is_alive(int listener_fd, uint64_t id);
 
 /* Answers: an errno (positive), 0 for success, or let the call go on. */
-void notify_answer(int listener_fd, uint64_t id, int error_number);
-void notify_continue(int listener_fd, uint64_t id);
+void notify_answer(struct box *box, uint64_t id, int error_number);
+void notify_continue(struct box *box, uint64_t id);
 
 /* The answer of engines whose filter has no ASK rows: every notification is a call that ends the box. */
 bool notify_end_box(struct box *box, const char **ret_call);

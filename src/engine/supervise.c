@@ -199,7 +199,13 @@ static void control_read(struct supervisor *self)
 static void listener_read(struct supervisor *self)
 {
     const char *call = NULL;
-    if (!self->box->engine->answer(self->box, &call))
+    bool must_end = self->box->engine->answer(self->box, &call);
+    if (self->box->answer_error && !self->has_cause) {
+        snprintf(self->result->detail, sizeof self->result->detail,
+                 "a call of the program could not be answered: %s", strerror(self->box->answer_error));
+        stop_box(self, CAUSE_host_failure);
+    }
+    if (!must_end)
         return;
     if (!self->has_cause)
         snprintf(self->result->denied_syscall, sizeof self->result->denied_syscall, "%s", call ? call : "");

@@ -133,6 +133,7 @@ static void processes_are_bounded_where_the_uid_is_the_boxs_own(void **state)
 {
     struct world *world = *state;
     world->limits.value[LIMIT_pids] = 10;
+    world->box.is_watched = true;
     struct init_plan *plan = read_plan(world);
     assert_true(rlimit_of(plan, RLIMIT_NPROC) >= 10); /* no group: it is the limit */
     assert_true(rlimit_of(plan, RLIMIT_NPROC) <= 12);
@@ -288,6 +289,44 @@ static void unknown_messages_are_refused(void **state)
     }
 }
 
+static int count_inspection(void *data, struct error *err)
+{
+    (void)err;
+    return ++*(int *)data, 0;
+}
+
+static int find_fault(void *data, struct error *err)
+{
+    (void)data;
+    return error_layer(err, "namespaces", 0, "shared");
+}
+
+static void box_is_inspected_once_and_before_the_word(void **state)
+{
+    struct world *world = *state;
+    struct error err = {0};
+    int inspections = 0;
+    const struct init_message entered = message_of(INIT_ENTERED), listener = message_of(INIT_LISTENER),
+                              verified = message_of(INIT_VERIFIED);
+    say(world, &listener, -1); /* not inside yet, as far as we know */
+    assert_true(launch_await_verified(&world->box, 2000, count_inspection, &inspections, &err) < 0);
+    assert_error(&err, ERROR_HOST, "", "did not say that it is inside");
+    say(world, &verified, -1);
+    assert_true(launch_await_verified(&world->box, 2000, count_inspection, &inspections, &err) < 0);
+    assert_int_equal(inspections, 0);
+    assert_int_equal(world->box.started_us, 0);
+    say(world, &entered, -1);
+    say(world, &entered, -1);
+    assert_true(launch_await_verified(&world->box, 2000, count_inspection, &inspections, &err) < 0);
+    assert_error(&err, ERROR_HOST, "", "twice");
+    assert_int_equal(inspections, 1);
+    say(world, &entered, -1);
+    say(world, &verified, -1);
+    assert_true(launch_await_verified(&world->box, 2000, find_fault, NULL, &err) < 0);
+    assert_error(&err, ERROR_LAYER, "namespaces", "shared");
+    assert_int_equal(world->box.started_us, 0);
+}
+
 static void end_without_a_word_is_told(void **state)
 {
     struct world *world = *state;
@@ -353,6 +392,7 @@ int main(void)
         WORLD_TEST(words_without_an_end_are_ended),
         WORLD_TEST(messages_of_a_wrong_size_are_refused),
         WORLD_TEST(unknown_messages_are_refused),
+        WORLD_TEST(box_is_inspected_once_and_before_the_word),
         WORLD_TEST(end_without_a_word_is_told),
         WORLD_TEST(silence_is_not_waited_for_for_ever),
         WORLD_TEST(descriptors_arrive_with_their_messages),

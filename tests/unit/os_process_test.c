@@ -4,6 +4,7 @@
 #include "os/process.h"
 
 #include <poll.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -112,6 +113,45 @@ static void descriptors_that_nobody_asked_for_do_not_pile_up(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
+static void several_descriptors_arrive_in_order(void **state)
+{
+    struct pair *pair = *state;
+    int sent[PROCESS_DESCRIPTORS_MAX], got[PROCESS_DESCRIPTORS_MAX];
+    char text[16];
+    for (int i = 0; i < PROCESS_DESCRIPTORS_MAX; i++)
+        sent[i] = open(i % 2 ? "/dev/zero" : "/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(process_send_many(pair->ends[0], "x", 1, sent, 3), 0);
+    assert_int_equal(process_receive_many(pair->ends[1], text, sizeof text, got, PROCESS_DESCRIPTORS_MAX), 1);
+    for (int i = 0; i < PROCESS_DESCRIPTORS_MAX; i++) {
+        char byte;
+        assert_true((got[i] >= 0) == (i < 3));
+        if (i < 3)
+            assert_int_equal(read(got[i], &byte, 1), i % 2); /* zero gives a byte, null the end */
+        scope_close_fd(&got[i]);
+    }
+    assert_int_equal(process_send_many(pair->ends[0], "x", 1, sent, PROCESS_DESCRIPTORS_MAX + 1), -EINVAL);
+    for (int i = 0; i < PROCESS_DESCRIPTORS_MAX; i++)
+        close(sent[i]);
+}
+
+static void child_placed_elsewhere_may_run_anywhere(void **state)
+{
+    (void)state;
+    int pidfd = -1;
+    cpu_set_t ours, theirs;
+    pid_t pid = process_clone(0, -1, &pidfd);
+    if (pid == 0)
+        for (;;)
+            pause();
+    process_place_elsewhere(pid);
+    assert_int_equal(sched_getaffinity(0, sizeof ours, &ours), 0);
+    assert_int_equal(sched_getaffinity(pid, sizeof theirs, &theirs), 0);
+    assert_true(CPU_EQUAL(&ours, &theirs));
+    assert_int_equal(process_pidfd_kill(pidfd, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    close(pidfd);
+}
+
 static void long_message_does_not_overrun(void **state)
 {
     struct pair *pair = *state;
@@ -182,6 +222,8 @@ int main(void)
         PAIR_TEST(sending_to_nobody_is_an_errno_and_no_signal),
         PAIR_TEST(descriptors_that_nobody_asked_for_do_not_pile_up),
         PAIR_TEST(long_message_does_not_overrun),
+        PAIR_TEST(several_descriptors_arrive_in_order),
+        PAIR_TEST(child_placed_elsewhere_may_run_anywhere),
         cmocka_unit_test(clone_gives_a_pidfd_that_becomes_ready),
         cmocka_unit_test(pidfd_is_of_that_process),
         cmocka_unit_test(clone_that_the_kernel_refuses_is_an_errno),

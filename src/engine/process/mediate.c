@@ -192,16 +192,16 @@ bool mediate_answer(struct box *box, const struct watchdog *watchdog, const char
     case SYS_sched_setattr:
         verdict = judge_pid(watchdog, &call);
         if (verdict == 0)
-            notify_continue(box->listener_fd, call.id);
+            notify_continue(box, call.id);
         else
-            notify_answer(box->listener_fd, call.id, verdict);
+            notify_answer(box, call.id, verdict);
         return false;
     case SYS_chmod:
     case SYS_truncate:
     case SYS_fchmod:
     case SYS_fchmodat:
     case SYS_utimensat:
-        notify_answer(box->listener_fd, call.id, change_metadata(box, &call));
+        notify_answer(box, call.id, change_metadata(box, &call));
         return false;
     default:
         *ret_call = seccomp_call_name(call.data.nr);
