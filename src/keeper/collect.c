@@ -203,17 +203,18 @@ static int take_directory(struct collection *self, int dir_fd, const char *path,
     return status;
 }
 
-int collect_files(int output_fd, const char *into_path, const struct limits *limits, struct result *result,
+int collect_open_target(const char *path, struct error *err)
+{
+    int status = file_make_directories(path, 0777);
+    int fd = status < 0 ? status : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd >= 0
+               ? fd
+               : error_host(err, status < 0 ? status : -errno, "cannot open the output directory '%s'", path);
+}
+
+int collect_files(int output_fd, int into_fd, const struct limits *limits, struct result *result,
                   struct error *err)
 {
-    scope_fd into_fd = -1;
-    if (into_path) {
-        int status = file_make_directories(into_path, 0777);
-        into_fd = status < 0 ? status : open(into_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (into_fd < 0)
-            return error_host(err, status < 0 ? status : -errno, "cannot open the output directory '%s'",
-                              into_path);
-    }
     int64_t files = limits->value[LIMIT_collect_files];
     struct collection self = {
         .result = result,

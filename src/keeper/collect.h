@@ -6,9 +6,13 @@
 #include "spec/result.h"
 #include "spec/spec.h"
 
-/* output_fd: the box's output directory. into_path NULL: only hash. What is left out is listed with its
- * reason. */
-int collect_files(int output_fd, const char *into_path, const struct limits *limits, struct result *result,
+/* Opens the caller's directory for the files, and makes it if need be: before the run, so that nothing starts
+ * when it cannot be had, and nobody puts another in its place meanwhile. */
+int collect_open_target(const char *path, struct error *err);
+
+/* output_fd: the box's output directory. into_fd -1: only hash. What is left out is listed with its reason.
+ */
+int collect_files(int output_fd, int into_fd, const struct limits *limits, struct result *result,
                   struct error *err);
 
 /* One regular file below dir_fd as bytes: the artifact of a compile step. */

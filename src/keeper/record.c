@@ -22,6 +22,17 @@ enum {
     UID_BASE = 0x70000000,
 };
 
+/* Anyone may have taken our name in a directory for all, so that we could not work: then the home has to do.
+ */
+static void evade_squatter(char *path, size_t size, const char *name_at_home)
+{
+    struct stat there;
+    const char *home = getenv("HOME");
+    if (lstat(path, &there) == 0 && there.st_uid != geteuid() && home && home[0] == '/' &&
+        strlen(home) <= 300)
+        snprintf(path, size, "%s/.cache/cloche/%s", home, name_at_home);
+}
+
 static void state_path(char *into, size_t size)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -31,6 +42,7 @@ static void state_path(char *into, size_t size)
         snprintf(into, size, "%s/cloche", runtime);
     else
         snprintf(into, size, "/tmp/cloche-%u", (unsigned)geteuid());
+    evade_squatter(into, size, "state");
 }
 
 /* A directory that is really ours: another user could have made one of that name in /tmp before us. */
@@ -60,6 +72,7 @@ static void box_directory_root(char *into, size_t size)
         snprintf(into, size, "/var/lib/cloche/box");
     else
         snprintf(into, size, "%s/cloche-%u-box", temporary, (unsigned)geteuid());
+    evade_squatter(into, size, "box");
 }
 
 static void name_of(int number, char *into, size_t size)

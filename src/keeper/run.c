@@ -29,6 +29,7 @@ struct run {
     struct cgroup_layout cgroups;
     const struct language *language;
     struct program_paths paths;
+    int target_fd; /* where collected files go; -1: nowhere */
 };
 
 struct step {
@@ -86,7 +87,7 @@ static int collect_step(const struct run *run, const struct step *step, struct b
     if (output < 0)
         return error_host(err, output, "cannot open the output directory of the box");
     if (!step->artifact)
-        return collect_files(output, run->spec->output_directory, step->limits, result, err);
+        return collect_files(output, run->target_fd, step->limits, result, err);
     if (result->cause != CAUSE_exit || result->exit_code != 0)
         return 0;
     return collect_one(output, step->artifact, ARTIFACT_MAX, step->ret_artifact, err);
@@ -277,6 +278,10 @@ int keeper_run(struct spec *spec, const struct policy *policy, const struct supe
     if (status < 0)
         return status;
     run.image = image;
+    scope_fd target = spec->output_directory ? collect_open_target(spec->output_directory, err) : -1;
+    if (spec->output_directory && target < 0)
+        return target;
+    run.target_fd = target;
     if (spec->isolation == ISOLATION_CONTAINER)
         cgroup_layout_find(&run.cgroups);
     struct result *result = result_new();

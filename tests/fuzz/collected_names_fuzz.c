@@ -164,7 +164,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct result *result = result_new();
     struct error err = {0};
     check(result != NULL, "there is memory");
-    int status = collect_files(box, into_path, &limits, result, &err);
+    scope_fd target = collect_open_target(into_path, &err);
+    int status = target < 0 ? target : collect_files(box, target, &limits, result, &err);
     if (status < 0)
         fprintf(stderr, "%s\n", err.text);
     check(status == 0, "nothing that a guest leaves is a failure of the host");

@@ -127,10 +127,17 @@ static void check_outside(const struct place *place)
     assert_int_equal(entries, 5); /* ".", "..", box, into, canary */
 }
 
+static int collect_to_path(int box, const char *path, const struct limits *limits, struct result *result,
+                           struct error *err)
+{
+    scope_fd target = collect_open_target(path, err);
+    return target < 0 ? target : collect_files(box, target, limits, result, err);
+}
+
 static void collect(struct place *place)
 {
     int before = open_descriptors();
-    if (collect_files(place->box, place->into_path, &place->limits, place->result, &place->err) < 0)
+    if (collect_to_path(place->box, place->into_path, &place->limits, place->result, &place->err) < 0)
         fail_msg("%s", place->err.text);
     assert_int_equal(open_descriptors(), before);
     check_outside(place);
@@ -175,7 +182,7 @@ static void without_a_directory_files_are_only_hashed(void **state)
 {
     struct place *place = *state;
     write_text(place->box, "a\nb", "abc");
-    assert_int_equal(collect_files(place->box, NULL, &place->limits, place->result, &place->err), 0);
+    assert_int_equal(collect_files(place->box, -1, &place->limits, place->result, &place->err), 0);
     assert_int_equal(collected(place, "a\nb")->size, 3);
     assert_false(exists(place->into, "a\nb"));
     check_outside(place);
@@ -186,8 +193,8 @@ static void directory_is_made_where_it_is_missing(void **state)
     struct place *place = *state;
     write_text(place->box, "file", "x");
     strcat(place->into_path, "/new/below");
-    assert_int_equal(collect_files(place->box, place->into_path, &place->limits, place->result, &place->err),
-                     0);
+    assert_int_equal(
+        collect_to_path(place->box, place->into_path, &place->limits, place->result, &place->err), 0);
     assert_file_holds(place->into, "new/below/file", "x");
 }
 
@@ -196,7 +203,8 @@ static void directory_that_is_none_is_told(void **state)
     struct place *place = *state;
     write_text(place->into, "file", "x");
     strcat(place->into_path, "/file");
-    assert_true(collect_files(place->box, place->into_path, &place->limits, place->result, &place->err) < 0);
+    assert_true(collect_to_path(place->box, place->into_path, &place->limits, place->result, &place->err) <
+                0);
     assert_error(&place->err, ERROR_HOST, "", "output directory", place->into_path);
 }
 
@@ -495,7 +503,7 @@ static void unreadable_body(void *data)
 {
     struct place *place = data;
     become_some_user();
-    must(collect_files(place->box, place->into_path, &place->limits, place->result, &place->err) == 0);
+    must(collect_to_path(place->box, place->into_path, &place->limits, place->result, &place->err) == 0);
     must(place->result->file_count == 1 && place->result->omission_count == 2);
     must(omitted(place, "closed") && strcmp(omitted(place, "closed"), "not readable") == 0);
     must(omitted(place, "closed-directory") &&
@@ -533,8 +541,8 @@ static void hard_link_at_a_files_place_keeps_its_other_name(void **state)
     struct place *place = *state;
     write_text(place->box, "file", "from the box");
     assert_int_equal(linkat(place->scratch->fd, "canary", place->into, "file", 0), 0);
-    assert_int_equal(collect_files(place->box, place->into_path, &place->limits, place->result, &place->err),
-                     0);
+    assert_int_equal(
+        collect_to_path(place->box, place->into_path, &place->limits, place->result, &place->err), 0);
     assert_file_holds(place->into, "file", "from the box");
     check_outside(place);
 }
@@ -596,7 +604,8 @@ static void failure_to_save_is_a_failure_of_the_host(void **state)
     assert_int_equal(mount("tmpfs", place->into_path, "tmpfs", 0, "size=16k"), 0);
     static char large[100000];
     write_bytes(place->box, "large", large, sizeof large);
-    assert_true(collect_files(place->box, place->into_path, &place->limits, place->result, &place->err) < 0);
+    assert_true(collect_to_path(place->box, place->into_path, &place->limits, place->result, &place->err) <
+                0);
     assert_error(&place->err, ERROR_HOST, "", "large", "No space left");
     scope_fd into = open(place->into_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(check_directory(place, take_fd(&into)), 0); /* nothing half-made */

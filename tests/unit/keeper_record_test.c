@@ -366,8 +366,15 @@ static void foreign_directory_body(void *data)
     struct error err = {0};
     become_some_user();
     must(setenv("XDG_RUNTIME_DIR", scratch_path(scratch, "foreign"), 1) == 0);
+    must(unsetenv("HOME") == 0);
     must(record_take(&record, &err) < 0);
     must(err.kind == ERROR_HOST && strstr(err.text, "belongs to another user"));
+    /* Whoever has a home is not kept from working by a stranger's mkdir. */
+    must(setenv("HOME", scratch_path(scratch, "home"), 1) == 0);
+    take(&record);
+    must(entries_in(scratch_path(scratch, "home/.cache/cloche/state")) == 1);
+    must(entries_in(scratch_path(scratch, "foreign/cloche")) == 0);
+    must(record_give_back(&record) == 0);
 }
 
 static void state_directory_of_another_user_is_refused(void **state)
@@ -376,6 +383,8 @@ static void state_directory_of_another_user_is_refused(void **state)
     need_root();
     assert_int_equal(file_make_directories(scratch_path(scratch, "foreign/cloche"), 0777), 0);
     assert_int_equal(chmod(scratch_path(scratch, "foreign/cloche"), 0777), 0);
+    assert_int_equal(file_make_directories(scratch_path(scratch, "home"), 0777), 0);
+    assert_int_equal(chmod(scratch_path(scratch, "home"), 0777), 0);
     in_child(foreign_directory_body, *state);
 }
 
