@@ -126,7 +126,7 @@ static json_t *result_object(const struct result *result)
 char *result_to_json(const struct result *result, bool pretty)
 {
     json_t *object = result_object(result);
-    char *text = json_dumps(object, pretty ? JSON_INDENT(2) : JSON_COMPACT);
+    char *text = json_dumps(object, JSON_REAL_PRECISION(12) | (pretty ? JSON_INDENT(2) : JSON_COMPACT));
     json_decref(object);
     return text;
 }
