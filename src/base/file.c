@@ -145,50 +145,53 @@ static int file_remove_directory(int top_fd, int parent_fd, const char *name, de
         return 0;
     if (depth >= REMOVE_DEPTH)
         return file_hang_higher(top_fd, parent_fd, name);
-    scope_fd fd = file_open_directory(parent_fd, name);
+    int fd = file_open_directory(parent_fd, name);
     return fd < 0 ? fd : file_remove_opened(top_fd, parent_fd, name, fd, device, depth + 1);
 }
 
-/* Removes what is in a directory; returns how many entries it saw. */
-static int file_remove_below(int top_fd, int dir_fd, dev_t device, int depth)
+/* Removes what is in a directory; returns whether it saw any entry. */
+static int file_remove_below(int top_fd, DIR *dir, dev_t device, int depth)
 {
-    int copy = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
-    if (copy < 0)
-        return -errno;
-    scope_dir *dir = fdopendir(copy);
-    if (!dir) {
-        close(copy);
-        return -ENOMEM;
-    }
-    rewinddir(dir);
     int seen = 0;
     struct dirent *entry;
+    rewinddir(dir);
     while ((entry = readdir(dir))) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         seen = 1;
-        if (unlinkat(dir_fd, entry->d_name, 0) == 0)
+        if (unlinkat(dirfd(dir), entry->d_name, 0) == 0)
             continue;
         if (errno != EISDIR && errno != EPERM && errno != EACCES)
             return -errno;
-        int status = file_remove_directory(top_fd, dir_fd, entry->d_name, device, depth);
+        int status = file_remove_directory(top_fd, dirfd(dir), entry->d_name, device, depth);
         if (status < 0)
             return status;
     }
     return seen;
 }
 
+/* Takes the descriptor: one for each level is all that is needed, when they are scarce. top_fd -1: it is the
+ * top. */
 static int file_remove_opened(int top_fd, int parent_fd, const char *name, int fd, dev_t device, int depth)
 {
+    scope_dir *dir = fdopendir(fd);
+    if (!dir) {
+        close(fd);
+        return -ENOMEM;
+    }
     struct stat status;
     if (fstat(fd, &status) < 0)
         return -errno;
+    if (top_fd < 0) {
+        top_fd = fd;
+        device = status.st_dev;
+    }
     if (status.st_dev != device)
         return -EXDEV;
     if ((status.st_mode & 0700) != 0700)
         fchmod(fd, 0700);
     for (;;) { /* moved-up directories and late entries make more than one pass */
-        int seen = file_remove_below(top_fd, fd, device, depth);
+        int seen = file_remove_below(top_fd, dir, device, depth);
         if (seen < 0)
             return seen;
         if (unlinkat(parent_fd, name, AT_REMOVEDIR) == 0)
@@ -204,11 +207,6 @@ int file_remove_tree(int dir_fd, const char *name)
         return 0;
     if (errno != EISDIR && errno != EPERM && errno != EACCES)
         return -errno;
-    scope_fd top = file_open_directory(dir_fd, name);
-    struct stat status;
-    if (top < 0)
-        return top;
-    if (fstat(top, &status) < 0)
-        return -errno;
-    return file_remove_opened(top, dir_fd, name, top, status.st_dev, 0);
+    int fd = file_open_directory(dir_fd, name);
+    return fd < 0 ? fd : file_remove_opened(-1, dir_fd, name, fd, 0, 0);
 }
