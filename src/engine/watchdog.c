@@ -76,23 +76,50 @@ static int64_t read_memory(pid_t pid, const char *file, const char *const *keys)
     return bytes;
 }
 
-/* Private and shared memory, without what is mapped from files. Pages that forked processes share are counted
- * once for each at first, which is cheap; only when that is over the limit, by their proportional share. */
-static int64_t sum_memory(const pid_t *pids, size_t count, int64_t limit)
+static int compare_heavier(const void *one, const void *other)
+{
+    int64_t a = ((const struct watched_weight *)one)->bytes,
+            b = ((const struct watched_weight *)other)->bytes;
+    return a < b ? 1 : a > b ? -1 : 0;
+}
+
+/* Pages that forked processes share are counted by their proportional share. That walks every page of each of
+ * them, and a program can make it take a second: so the heaviest come first, and it ends when it has seen
+ * enough. */
+static int64_t sum_proportional(struct watched_weight *weights, size_t count, int64_t limit)
+{
+    static const char *const proportional[] = {"\nPss_Anon:", "\nPss_Shmem:", "\nSwapPss:", NULL};
+    int64_t sum = 0;
+    qsort(weights, count, sizeof *weights, compare_heavier);
+    for (size_t i = 0; i < count && sum <= limit; i++)
+        sum += read_memory(weights[i].pid, "smaps_rollup", proportional);
+    return sum;
+}
+
+/* Private and shared memory, without what is mapped from files. Shared pages are counted once for each
+ * process at first, which is cheap. When that is over the limit it is looked at closely, and from then on
+ * what comes on top of the last close look counts, until that is over the limit too. */
+static int64_t sum_memory(struct watchdog *watchdog, const pid_t *pids, size_t count, int64_t limit)
 {
     static const char *const plain[] = {"\nRssAnon:", "\nRssShmem:", "\nVmPTE:", "\nVmSwap:", NULL};
-    static const char *const proportional[] = {"\nPss_Anon:", "\nPss_Shmem:", "\nSwapPss:", NULL};
-    int64_t sum = 0, exact = 0;
+    int64_t sum = 0;
     for (size_t i = 0; i < count; i++) {
         int64_t one = read_memory(pids[i], "status", plain);
         if (one > limit)
             return one; /* no sharing makes that less */
+        if (i < WATCHDOG_PROCESSES)
+            watchdog->weights[i] = (struct watched_weight){pids[i], one};
         sum += one;
     }
     if (sum <= limit)
         return sum;
-    for (size_t i = 0; i < count; i++)
-        exact += read_memory(pids[i], "smaps_rollup", proportional);
+    int64_t grown = sum - watchdog->plain_at_close_look;
+    if (watchdog->close_look_bytes > 0 && watchdog->close_look_bytes + (grown > 0 ? grown : 0) <= limit)
+        return watchdog->close_look_bytes + (grown > 0 ? grown : 0);
+    int64_t exact =
+        sum_proportional(watchdog->weights, count < WATCHDOG_PROCESSES ? count : WATCHDOG_PROCESSES, limit);
+    watchdog->close_look_bytes = exact;
+    watchdog->plain_at_close_look = sum;
     return exact > 0 ? exact : sum;
 }
 
@@ -285,7 +312,7 @@ static void measure_living(struct watchdog *watchdog, const struct box *box, str
     now->cpu_user_us = user * tick_us;
     now->cpu_system_us = system * tick_us;
     now->pids = threads;
-    now->memory_bytes = sum_memory(pids, count, box->limits->value[LIMIT_memory]);
+    now->memory_bytes = sum_memory(watchdog, pids, count, box->limits->value[LIMIT_memory]);
     int64_t now_us = clock_monotonic_us();
     if (now_us - watchdog->maps_looked_us > MAPS_PERIOD_US) {
         watchdog->maps_looked_us = now_us;

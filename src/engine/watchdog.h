@@ -13,6 +13,11 @@ struct watched_process {
     int64_t user_ticks, system_ticks;
 };
 
+struct watched_weight {
+    pid_t pid;
+    int64_t bytes;
+};
+
 struct watchdog {
     pid_t init;
     int64_t disk_looked_us;
@@ -23,6 +28,8 @@ struct watchdog {
     size_t seen_count;
     int64_t gone_user_ticks, gone_system_ticks;
     int64_t maps_looked_us, shared_zero_bytes;
+    int64_t close_look_bytes, plain_at_close_look; /* see sum_memory */
+    struct watched_weight weights[WATCHDOG_PROCESSES];
     pid_t known[256]; /* children that the launcher had before the box */
     size_t known_count;
     pid_t pids[32768 + 64]; /* the ceiling of the pids limit, and some */
@@ -34,8 +41,8 @@ void watchdog_measure(struct watchdog *watchdog, const struct box *box, struct m
 /* The private directory, where it is not a file system with a limit of its own. */
 void watchdog_measure_disk(struct watchdog *watchdog, const struct box *box, struct measurement *now);
 
-/* Is this process (or thread) one of the box? */
 /* Does its line of parents lead to this init? */
 bool watchdog_is_below(pid_t init, pid_t pid);
 
+/* Is this process (or thread) one of the box? */
 bool watchdog_owns(const struct watchdog *watchdog, pid_t pid);
