@@ -1,4 +1,6 @@
 """Every probe in a healthy box must hold; the same probe in a box without the steps that stop it must break out."""
+import os
+
 import pytest
 
 import world as world_module
@@ -26,13 +28,22 @@ def test_holds_in_a_healthy_box(world, probe, engine):
     assert world.neighbour.poll() is None
 
 
+# What these probes look for, a minimal host does not have: there is nothing to break out to then.
+HOST_HAS = {
+    "machine_id_is_hidden": lambda: any(map(os.path.exists, ("/etc/machine-id", "/var/lib/dbus/machine-id"))),
+    "boot_cannot_be_listed": lambda: bool(os.listdir("/boot")),
+    "host_user_homes_cannot_be_listed": lambda: bool(os.listdir("/home")),
+}
+
+
 @pytest.mark.parametrize("probe, engine", CASES, ids=NAMES)
 def test_breaks_out_of_a_weakened_box(world, probe, engine):
+    expected = BROKE if HOST_HAS.get(probe.name, lambda: True)() else HELD
     if probe.name == "no_controlling_terminal":
         result = world.run(engine, probe.name, weaken=",".join(probe.controls), prefix=TERMINAL)
     else:
         result = world.run(engine, probe.name, weaken=",".join(probe.controls))
-    assert outcome(result, probe) == BROKE, result
+    assert outcome(result, probe) == expected, result
 
 
 # Starts the launcher with a terminal of its own; stdin, stdout and stderr stay pipes.
