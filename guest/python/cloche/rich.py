@@ -1,0 +1,142 @@
+"""Rich values: what a notebook would show, as pairs of media type and bytes."""
+import base64
+import json
+
+TEXT_MAX = 1 << 20
+TABLE_ROWS_MAX = 1000
+TABLE_COLUMNS_MAX = 200
+TABLE_TYPE = "application/vnd.cloche.table+json"
+
+_show = None
+
+# The methods by which objects say how they look, as IPython has them.
+METHODS = (
+    ("text/html", "_repr_html_"),
+    ("text/markdown", "_repr_markdown_"),
+    ("image/svg+xml", "_repr_svg_"),
+    ("image/png", "_repr_png_"),
+    ("image/jpeg", "_repr_jpeg_"),
+    ("text/latex", "_repr_latex_"),
+    ("application/json", "_repr_json_"),
+)
+
+
+def connect(show):
+    """`show(kind, bundle)` sends a bundle to the host."""
+    global _show
+    _show = show
+
+
+def as_bytes(kind, value):
+    if isinstance(value, tuple):  # data and metadata
+        value = value[0]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if kind.endswith("json"):
+        return json.dumps(value, ensure_ascii=False, default=str).encode()
+    if kind in ("image/png", "image/jpeg") and isinstance(value, str):
+        return base64.b64decode(value)
+    return str(value).encode("utf-8", "replace")
+
+
+def plain_text(value):
+    try:
+        text = repr(value)
+    except Exception as error:  # its own affair: the run has succeeded
+        text = f"<{type(value).__name__} whose repr() failed: {type(error).__name__}: {error}>"
+    if len(text) > TEXT_MAX:
+        text = text[:TEXT_MAX] + f" … ({len(text) - TEXT_MAX} more characters)"
+    return text
+
+
+def is_data_frame(value):
+    return type(value).__module__.startswith("pandas.") and type(value).__name__ == "DataFrame"
+
+
+def table(frame):
+    """The head of a DataFrame as data, for those who would rather compute with it than look at it."""
+    head = frame.iloc[:TABLE_ROWS_MAX, :TABLE_COLUMNS_MAX]
+    content = json.loads(head.to_json(orient="split", date_format="iso", default_handler=str))
+    return {"columns": content["columns"], "types": [str(kind) for kind in head.dtypes], "index": content["index"],
+            "rows": content["data"], "row_count": len(frame), "column_count": len(frame.columns)}
+
+
+def bundle(value):
+    """All ways in which the value can be shown, text/plain first."""
+    found = {"text/plain": plain_text(value).encode("utf-8", "replace")}
+    if isinstance(value, type):
+        return found
+    own = getattr(value, "_repr_mimebundle_", None)
+    ways = []
+    if callable(own):
+        ways.append(lambda: own())
+    for kind, method in METHODS:
+        if callable(getattr(value, method, None)):
+            ways.append(lambda kind=kind, method=getattr(value, method): {kind: method()})
+    if is_data_frame(value):
+        ways.append(lambda: {TABLE_TYPE: table(value)})
+    for way in ways:
+        try:
+            shown = way()
+            shown = shown[0] if isinstance(shown, tuple) else shown
+            for kind, content in (shown or {}).items():
+                if content is not None:
+                    found[kind] = as_bytes(kind, content)
+        except Exception:  # one way that fails leaves the others
+            continue
+    return found
+
+
+def display(*values, **_options):
+    """Shows values richly, at once; the value of the last expression is shown by itself."""
+    for value in values:
+        if _show:
+            _show("display", bundle(value))
+
+
+class Shown:
+    """Data with a media type. `data` may be text or bytes; `filename` reads it from a file."""
+
+    kind = "text/plain"
+
+    def __init__(self, data=None, filename=None):
+        if data is None and filename is None:
+            raise TypeError(f"{type(self).__name__} needs data or a filename")
+        if data is None:
+            with open(filename, "rb") as file:
+                data = file.read()
+        self.data = data
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {self.kind: self.data}
+
+    def __repr__(self):
+        return f"<{type(self).__name__}>"
+
+
+class HTML(Shown):
+    kind = "text/html"
+
+
+class Markdown(Shown):
+    kind = "text/markdown"
+
+
+class SVG(Shown):
+    kind = "image/svg+xml"
+
+
+class Latex(Shown):
+    kind = "text/latex"
+
+
+class JSON(Shown):
+    kind = "application/json"
+
+
+class Image(Shown):
+    """PNG or JPEG, by its first bytes."""
+
+    @property
+    def kind(self):
+        return "image/jpeg" if bytes(self.data[:2]) == b"\xff\xd8" else "image/png"

@@ -1,0 +1,157 @@
+"""The runner: a context's interpreter inside a box.
+
+    python3 -m cloche.runner FD
+
+Theory of operation. The host sends one run after the other over the socket FD; the runner executes each in the same
+namespace, and sends what it prints, shows and reports as it happens, then how it ended. SIGINT ends a run as
+KeyboardInterrupt; between runs it does nothing. When the host closes the socket the runner ends. Everything that it
+says may be the words of the code that it runs: the host believes none of it but as that."""
+import builtins
+import importlib.abc
+import importlib.util
+import os
+import signal
+import sys
+import threading
+import time
+
+from . import execute, reporting, rich, streams
+from .wire import Channel, Closed
+
+PROTOCOL = 1
+
+
+class Runner:
+    def __init__(self, fd):
+        self.channel = Channel(fd, threading.RLock())
+        self.namespace = execute.Namespace()
+        self.run_id = None
+        self.count = 0
+        self.is_running = False
+
+    def send(self, message, body=b"", /, **fields):
+        self.channel.send({"type": message, "run": self.run_id, **fields}, body)
+
+    def show(self, kind, bundle):
+        self.flush()
+        body = b"".join(bundle.values())
+        self.send("result", body, kind=kind, media=[[name, len(content)] for name, content in bundle.items()])
+
+    def flush(self):
+        for output in self.outputs:
+            output.flush()
+
+    def prepare(self):
+        """The surroundings that code expects of a notebook."""
+        self.outputs = streams.make_outputs(self.send, self.channel.lock)
+        sys.stdout, sys.stderr = self.outputs
+        builtins.input = streams.read_answer
+        builtins.display = rich.display
+        rich.connect(self.show)
+        reporting.connect(lambda fraction, text: self.send("progress", fraction=fraction, text=text))
+        sys.meta_path.insert(0, AfterImport({"tqdm.std": reporting.follow_tqdm}))
+        sys.meta_path.append(NotebookNames())
+        os.environ["MPLBACKEND"] = "module://cloche.figures"
+        signal.signal(signal.SIGINT, self.interrupt)
+
+    def interrupt(self, _number, _frame):
+        if self.is_running:
+            self.is_running = False  # once a run: a second one must not hit us while we tell of the first
+            raise KeyboardInterrupt
+
+    def serve(self):
+        self.send("ready", protocol=PROTOCOL, language="python", version=sys.version.split()[0])
+        while True:
+            try:
+                header, body = self.channel.receive()
+            except Closed:
+                return
+            if header.get("type") == "run":
+                self.run(header, body)
+            else:
+                self.send("refused", text=f"there is no message '{header.get('type')}'")
+
+    def run(self, header, body):
+        self.run_id = header.get("run")
+        self.count += 1
+        started = time.perf_counter()
+        sys.stdin = streams.Input(header.get("stdin"))
+        sys.argv = ["", *header.get("arguments", [])]
+        end = {"status": "ok"}
+        try:
+            self.is_running = True
+            value = execute.run(self.namespace, body.decode("utf-8"), header.get("name") or f"<run {self.count}>")
+            if value is not None:
+                self.show("value", rich.bundle(value))
+            self.show_figures()
+        except SystemExit as error:
+            end = {"status": "exit", "exit_code": exit_code(error)}
+        except KeyboardInterrupt as error:
+            end = {"status": "interrupted", "error": execute.describe(error)}
+        except BaseException as error:
+            end = {"status": "error", "error": execute.describe(error)}
+        finally:
+            self.is_running = False
+        self.flush()
+        self.send("end", duration_us=int((time.perf_counter() - started) * 1e6), **end)
+        self.run_id = None
+
+    def show_figures(self):
+        if "matplotlib.pyplot" in sys.modules and "cloche.figures" in sys.modules:
+            sys.modules["cloche.figures"].show()
+
+
+def exit_code(error):
+    if error.code is None:
+        return 0
+    return error.code & 0xFF if isinstance(error.code, int) else 1
+
+
+class AfterImport(importlib.abc.MetaPathFinder):
+    """Calls a function with a module when the code has imported it."""
+
+    def __init__(self, wanted):
+        self.wanted = wanted
+
+    def find_spec(self, name, path=None, target=None):
+        follow = self.wanted.pop(name, None)
+        if not follow:
+            return None
+        spec = importlib.util.find_spec(name)
+        if spec and spec.loader:
+            execute_module = spec.loader.exec_module
+
+            def exec_module(module):
+                execute_module(module)
+                follow(module)
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+class NotebookNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """`from IPython.display import display, HTML` works where IPython is not installed: code for notebooks says so."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name in ("IPython", "IPython.display"):
+            return importlib.util.spec_from_loader(name, self, is_package=name == "IPython")
+        return None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        for name in ("HTML", "JSON", "SVG", "Image", "Latex", "Markdown", "display"):
+            setattr(module, name, getattr(rich, name))
+        module.get_ipython = lambda: None
+
+
+def main():
+    runner = Runner(int(sys.argv[1]))
+    os.set_inheritable(runner.channel.fd, False)
+    runner.prepare()
+    runner.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Messages between the runner and the host, see docs/runner-protocol.md.
+
+A frame is two little-endian 32-bit lengths, a header of JSON and a body of bytes. The host does not trust the runner;
+the runner trusts the host, which made it."""
+import json
+import os
+import struct
+
+LENGTHS = struct.Struct("<II")
+HEADER_MAX = 1 << 20
+BODY_MAX = 64 << 20
+
+
+class Closed(Exception):
+    """The host is gone."""
+
+
+class Channel:
+    """One end of the socket. Frames are written whole: signals may come, other threads may write too."""
+
+    def __init__(self, fd, lock):
+        self.fd = fd
+        self.lock = lock
+
+    def send(self, header, body=b""):
+        head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogateescape")
+        frame = memoryview(LENGTHS.pack(len(head), len(body)) + head + body)
+        with self.lock:
+            while frame:
+                frame = frame[os.write(self.fd, frame):]
+
+    def receive(self):
+        head_length, body_length = LENGTHS.unpack(self._read(LENGTHS.size))
+        if head_length > HEADER_MAX or body_length > BODY_MAX:
+            raise Closed("the host sent a frame that is too large")
+        return json.loads(self._read(head_length)), self._read(body_length)
+
+    def _read(self, length):
+        parts = bytearray()
+        while len(parts) < length:
+            part = os.read(self.fd, length - len(parts))
+            if not part:
+                raise Closed("the host is gone")
+            parts += part
+        return bytes(parts)
