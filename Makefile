@@ -2,7 +2,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all demo test test-vm bench fuzz format clean install
+.PHONY: all demo test test-sanitized test-vm bench fuzz format clean install
 
 all:
 	@setup/install build
@@ -18,6 +18,11 @@ test:
 	@setup/install build test
 	@$(MAKE) --no-print-directory all
 	@tests/run $(BUILD)
+
+test-sanitized:
+	@setup/install build test
+	@$(MAKE) --no-print-directory all
+	@tests/run --only sanitized-all $(BUILD)
 
 test-vm:
 	@setup/install build test
