@@ -18,8 +18,9 @@
 
 enum {
     RECORDS_MAX = 65536,
-    /* 0x70000000: above the ranges that distributions and systemd give to containers, below 2^31. */
-    UID_BASE = 0x70000000,
+    /* Above what systemd gives to containers (to 0x6fffffff) and sssd to foreign users (to 2,000,200,000),
+     * below systemd's foreign range (0x7ffe0000). */
+    UID_BASE = 0x7d000000,
 };
 
 /* Anyone may have taken our name in a directory for all, so that we could not work: then the home has to do.

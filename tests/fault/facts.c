@@ -38,7 +38,7 @@ static void print_identity(void)
     getresuid(&uids[0], &uids[1], &uids[2]);
     getresgid(&gids[0], &gids[1], &gids[2]);
     /* A box of root's process engine has a uid of its own, another one in every run. */
-    bool own = uids[0] >= 0x70000000 && uids[0] < 0x70010000 && gids[0] == uids[0];
+    bool own = uids[0] >= 0x7d000000 && uids[0] < 0x7d010000 && gids[0] == uids[0];
     if (own)
         printf("uid own %d\n",
                uids[0] == uids[1] && uids[1] == uids[2] && gids[0] == gids[1] && gids[1] == gids[2]);

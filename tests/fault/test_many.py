@@ -29,7 +29,7 @@ def test_hundred_runs_in_parallel(world, engine):
                     continue
                 fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
                 uid = int(fields["Uid"].split()[0])
-                if uid >= 0x70000000 and fields["Name"].startswith(("init", "memfd:init", "cloche-init")):
+                if uid >= 0x7d000000 and fields["Name"].startswith(("init", "memfd:init", "cloche-init")):
                     owners.setdefault(uid, []).append(pid)
                     seen.add(uid)
             clashes.extend((uid, pids) for uid, pids in owners.items() if len(pids) > 1 and not related(world, pids))

@@ -93,7 +93,7 @@ def census():
             continue
         uid = int(next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1])
         name = status.splitlines()[0].split(None, 1)[1]
-        if 0x70000000 <= uid < 0x70010000 or (name == "init" and pid != "1"):
+        if 0x7d000000 <= uid < 0x7d010000 or (name == "init" and pid != "1"):
             processes.append((pid, name, uid))
     mounts = pathlib.Path("/proc/self/mountinfo").read_text().count("\n")
     return {

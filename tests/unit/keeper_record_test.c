@@ -470,7 +470,7 @@ static void root_in_namespaces(void)
     struct record record, dead;
     struct stat status;
     take(&record);
-    must(record.identity.has_uid && record.identity.uid == (uid_t)(0x70000000 + record.number));
+    must(record.identity.has_uid && record.identity.uid == (uid_t)(0x7d000000 + record.number));
     make_directory(&record);
     must(strncmp(record.identity.directory, "/var/lib/cloche/box/", 20) == 0);
     must(stat(record.identity.directory, &status) == 0 &&
