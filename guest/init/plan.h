@@ -52,14 +52,14 @@ struct init_plan {
 
 enum init_message_kind {
     INIT_FAILED = 1,   /* text says what; code is a negative errno; subject names a layer if it is one */
-    INIT_ENTERED,      /* from the launcher's child, just before it becomes init: all namespaces, ids and
-                          groups are final */
     INIT_SCRATCH,      /* with a descriptor: the scratch directory of the box */
     INIT_LISTENER,     /* with a descriptor: the seccomp listener */
     INIT_VERIFIED,     /* all layers are on and proved; landlock_abi tells */
     INIT_EXEC_FAILED,  /* the program could not be started; code is a negative errno */
     INIT_CHDIR_FAILED, /* nor its working directory entered */
     INIT_ENDED,        /* the program ended; wait_status tells how */
+    INIT_ENTERED,      /* from the launcher's child, just before it becomes init: all namespaces, ids and
+                          groups are final */
 };
 
 struct init_message {
@@ -75,8 +75,9 @@ struct init_message {
 
 /* From the launcher, one byte each. */
 enum init_order {
-    INIT_ENTER =
-        'e', /* to the child before it becomes init, with descriptors: see engine/container/entry.h */
+    /* With descriptors. Container: to the child before it becomes init, see engine/container/entry.h.
+     * Process: to init, with the Landlock ruleset. */
+    INIT_ENTER = 'e',
     INIT_GO = 'g',
     INIT_STOP = 's', /* end everything in the box, then yourself */
 };

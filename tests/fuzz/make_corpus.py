@@ -129,6 +129,28 @@ CONVERSATIONS = {
 }
 
 
+def frame(header, body=b""):
+    """A message of a runner: lengths, header, body."""
+    header = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<II", len(header), len(body)) + header + body
+
+
+RUNNER_PROTOCOL = {
+    "ready": frame({"type": "ready", "run": None, "protocol": 1, "language": "python", "version": "3.11.2"}),
+    "streams": frame({"type": "stdout", "run": 1}, b"out\n") + frame({"type": "stderr", "run": None}, b"\xff\0"),
+    "result": frame({"type": "result", "run": 2, "kind": "value", "media": [["text/plain", 2], ["image/png", 3]]}, b"42PNG"),
+    "progress": frame({"type": "progress", "run": 1, "fraction": 0.4, "text": "x"}) + frame({"type": "progress", "fraction": None}),
+    "end": frame({"type": "end", "run": 1, "status": "ok", "duration_us": 5}),
+    "error": frame({"type": "end", "run": 1, "status": "error", "duration_us": 5,
+                    "error": {"name": "E", "value": "v", "traceback": "t"}}),
+    "exit": frame({"type": "end", "run": 1, "status": "exit", "exit_code": 3, "duration_us": 5}),
+    "refused": frame({"type": "refused", "text": "no"}),
+    "large": struct.pack("<II", 1 << 21, 0),
+    "not-json": frame(b"{") + frame(b"[]"),
+    "lengths": frame({"type": "result", "kind": "display", "media": [["a/b", 9], ["c/d", -1]]}, b"xy"),
+}
+
+
 def seeds():
     yield from (("spec_json", name, json.dumps(spec).encode()) for name, spec in SPECS.items())
     yield "spec_json", "twice", b'{"code": "1", "code": "2"}'
@@ -141,6 +163,7 @@ def seeds():
     yield from (("collected_names", name, bytes([len(before)]) + b"".join(before) + b"".join(steps))
                 for name, (before, steps) in TRAPS.items())
     yield from (("init_messages", name, text) for name, text in CONVERSATIONS.items())
+    yield from (("runner_protocol", name, text) for name, text in RUNNER_PROTOCOL.items())
 
 
 def main():

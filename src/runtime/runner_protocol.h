@@ -1,0 +1,99 @@
+/* The host's side of the runner protocol (docs/runner-protocol.md): frames out, events in.
+ *
+ * Everything that comes from a runner is the guest's. A frame is looked at only when it is whole; its lengths, types and
+ * numbers are checked; what does not fit is -EPROTO, after which the connection is of no use any more. */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    RUNNER_PROTOCOL = 1,
+    RUNNER_HEADER_MAX = 1 << 20,
+    RUNNER_BODY_MAX = 64 << 20,
+    RUNNER_MEDIA_MAX = 16,
+    RUNNER_MEDIA_TYPE_MAX = 127,
+};
+
+#define RUNNER_EVENTS(X)                                                                                     \
+    X(ready)                                                                                                 \
+    X(stdout)                                                                                                \
+    X(stderr)                                                                                                \
+    X(result)                                                                                                \
+    X(progress)                                                                                              \
+    X(refused)                                                                                               \
+    X(end)
+
+enum runner_event_kind {
+#define X(name) RUNNER_##name,
+    RUNNER_EVENTS(X)
+#undef X
+        RUNNER_EVENT_KINDS,
+};
+
+#define RUNNER_STATUSES(X)                                                                                   \
+    X(ok)                                                                                                    \
+    X(error)                                                                                                 \
+    X(exit)                                                                                                  \
+    X(interrupted)
+
+enum runner_status {
+#define X(name) RUNNER_STATUS_##name,
+    RUNNER_STATUSES(X)
+#undef X
+        RUNNER_STATUS_COUNT,
+};
+
+extern const char *const runner_event_names[RUNNER_EVENT_KINDS];
+extern const char *const runner_status_names[RUNNER_STATUS_COUNT];
+
+struct runner_media {
+    const char *type;
+    struct slice content;
+};
+
+/* One thing that a runner said. All that it points to is the reader's, until the next call. */
+struct runner_event {
+    enum runner_event_kind kind;
+    int64_t run; /* -1: between runs */
+    struct slice body;
+    bool is_value; /* result: of the last expression, not displayed by the code */
+    struct runner_media media[RUNNER_MEDIA_MAX];
+    size_t media_count;
+    double fraction;  /* progress: 0 to 1; -1: unknown */
+    const char *text; /* progress, refused */
+    enum runner_status status;
+    int exit_code; /* end with exit */
+    int64_t duration_us;
+    const char *error_name, *error_value, *traceback; /* end with error or interrupted */
+    const char *language, *version;                   /* ready */
+};
+
+struct runner_reader {
+    struct buffer pending;
+    size_t consumed; /* of pending, by events given out */
+    void *header;    /* the JSON that the last event points into */
+};
+
+void runner_reader_free(struct runner_reader *reader);
+#define scope_runner_reader __attribute__((cleanup(runner_reader_free))) struct runner_reader
+
+/* Takes bytes as they come from the socket. -EPROTO when they can only belong to a frame that is too large. */
+int runner_reader_feed(struct runner_reader *reader, const void *data, size_t length, struct error *err);
+
+/* The next whole event: 1; 0 when more bytes are needed; -EPROTO with the reason. */
+int runner_reader_next(struct runner_reader *reader, struct runner_event *ret, struct error *err);
+
+struct runner_order {
+    int64_t run;
+    struct slice code;
+    const struct slice *stdin_text; /* NULL: none is given */
+    const struct string_list *arguments;
+    const char *name; /* in tracebacks; NULL: the runner's own choice */
+};
+
+/* Appends the frame that starts a run. -EINVAL for text that is not UTF-8, -EFBIG for more than a frame holds. */
+int runner_write_run(struct buffer *into, const struct runner_order *order);
