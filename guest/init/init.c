@@ -122,7 +122,7 @@ static void put_on_layers(void)
     };
     struct layers_state state = {0};
     struct layers_fault fault = {0};
-    if ((hardening_verified(close_descriptors) && verify_descriptors(&fault) < 0) ||
+    if ((hardening_verified(close_descriptors) && verify_descriptors(plan, &fault) < 0) ||
         layers_put_on(&wanted, &state, &fault) < 0)
         die(fault.layer, fault.code, fault.text);
     if (plan->flags & PLAN_HELPED)
@@ -253,6 +253,11 @@ static void watch(pid_t program, int signal_fd)
             char order = INIT_STOP;
             /* The program waits for its INIT_GO on the same socket: leave that to it. */
             ssize_t length = recv(INIT_CONTROL_FD, &order, 1, MSG_PEEK | MSG_DONTWAIT);
+            if (length == 1 && order == INIT_INTERRUPT) {
+                recv(INIT_CONTROL_FD, &order, 1, MSG_DONTWAIT);
+                kill(program, SIGINT);
+                continue;
+            }
             if (length == 0 || (length == 1 && order != INIT_GO) ||
                 (length < 0 && errno != EAGAIN && errno != EINTR))
                 end_box();
@@ -292,5 +297,7 @@ int main(void)
     close(0); /* the program's stdio is its own: a pipe must end when the program closes it */
     close(1);
     close(2);
+    if (plan->flags & PLAN_CHANNEL)
+        close(INIT_CHANNEL_FD);
     watch(program, signal_fd);
 }

@@ -10,7 +10,7 @@
 enum { PLAN_MAGIC = 0x636c6f31, PLAN_SIZE_MAX = 8 << 20 };
 
 /* Descriptors that init is started with, beside 0, 1 and 2. */
-enum { INIT_CONTROL_FD = 3, INIT_PLAN_FD = 4 };
+enum { INIT_CONTROL_FD = 3, INIT_PLAN_FD = 4, INIT_CHANNEL_FD = 6 /* with PLAN_CHANNEL, for the program */ };
 
 enum plan_flag {
     PLAN_CONTAINER = 1 << 0, /* pid 1 of its own pid namespace: the layers go on init itself */
@@ -18,6 +18,7 @@ enum plan_flag {
     PLAN_LISTENER = 1 << 2,  /* ask for a seccomp listener */
     PLAN_OWN_UID = 1 << 3,   /* nobody else on the host has our uid: kill(-1) reaches the box and only it */
     PLAN_SIGNAL_SCOPE = 1 << 4,  /* Landlock must keep signals inside */
+    PLAN_CHANNEL = 1 << 9,       /* the program gets a socket to the host as descriptor INIT_CHANNEL_FD */
     PLAN_RULESET_COMES = 1 << 8, /* the file rules come with INIT_ENTER, not as paths */
     PLAN_HOST_VIEW = 1 << 7,     /* the image is the view of the host's programs */
     PLAN_HELPED = 1 << 6,       /* a child of ours is detaching the old root and masking /proc: wait for it */
@@ -79,5 +80,6 @@ enum init_order {
      * Process: to init, with the Landlock ruleset. */
     INIT_ENTER = 'e',
     INIT_GO = 'g',
-    INIT_STOP = 's', /* end everything in the box, then yourself */
+    INIT_INTERRUPT = 'i', /* SIGINT to the program */
+    INIT_STOP = 's',      /* end everything in the box, then yourself */
 };

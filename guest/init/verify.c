@@ -188,8 +188,8 @@ static int verify_limits(const struct init_plan *plan, struct layers_fault *faul
     return 0;
 }
 
-/* 0, 1, 2 and the control socket. */
-int verify_descriptors(struct layers_fault *fault)
+/* 0, 1, 2, the control socket, and the channel of a context. */
+int verify_descriptors(const struct init_plan *plan, struct layers_fault *fault)
 {
     enum { LOOKED_AT = 256 };
     struct pollfd descriptors[LOOKED_AT];
@@ -201,7 +201,8 @@ int verify_descriptors(struct layers_fault *fault)
     if (poll(descriptors, at_once, 0) < 0) /* one call tells of all which are open */
         return layers_fail(fault, "close_descriptors", -errno, "cannot look at the descriptors");
     for (int fd = 3; fd < LOOKED_AT; fd++) {
-        if (fd == INIT_CONTROL_FD || descriptors[fd].revents & POLLNVAL)
+        if (fd == INIT_CONTROL_FD || descriptors[fd].revents & POLLNVAL ||
+            (fd == INIT_CHANNEL_FD && plan->flags & PLAN_CHANNEL))
             continue;
         int flags = fcntl(fd, F_GETFD);
         if (flags >= 0 && !(flags & FD_CLOEXEC))

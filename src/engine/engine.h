@@ -51,6 +51,8 @@ struct box {
     int pidfd;
     int control_fd;                     /* socket to init */
     int stdin_fd, stdout_fd, stderr_fd; /* our ends */
+    bool wants_channel;                 /* a socket for the program, beside its streams: see runtime/ */
+    int channel_fd;                     /* our end of it; -1: none */
     int listener_fd;                    /* seccomp notifications; -1: none */
     int answer_error;                   /* an errno: a call of the guest could not be answered */
     int scratch_fd;                     /* directory that holds output/, tmp/ … of the box */

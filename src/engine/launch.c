@@ -32,6 +32,7 @@ void box_init(struct box *box)
                         .stdout_fd = -1,
                         .stderr_fd = -1,
                         .listener_fd = -1,
+                        .channel_fd = -1,
                         .scratch_fd = -1,
                         .group = CGROUP_UNSET};
 }
@@ -85,6 +86,13 @@ int launch_prepare(struct box *box, struct launch *launch, struct error *err)
         return error_host(err, status, "cannot make the pipes of a box");
     box->control_fd = control[0];
     launch->child_control = control[1];
+    int channel[2];
+    if (box->wants_channel && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) < 0)
+        return error_host(err, -errno, "cannot make the channel of a box");
+    if (box->wants_channel) {
+        box->channel_fd = channel[0];
+        launch->child_channel = channel[1];
+    }
     launch->init_fd = sealed_memfd("init", init_blob_start, (size_t)(init_blob_end - init_blob_start));
     if (launch->init_fd < 0)
         return error_host(err, launch->init_fd, "cannot make a memfd for init");
@@ -101,8 +109,8 @@ int launch_prepare(struct box *box, struct launch *launch, struct error *err)
 
 void launch_close(struct launch *launch)
 {
-    int *fds[] = {&launch->child_stdin,   &launch->child_stdout, &launch->child_stderr,
-                  &launch->child_control, &launch->init_fd,      &launch->plan_fd};
+    int *fds[] = {&launch->child_stdin, &launch->child_stdout, &launch->child_stderr, &launch->child_control,
+                  &launch->init_fd,     &launch->plan_fd,      &launch->child_channel};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         scope_close_fd(fds[i]);
 }
@@ -166,7 +174,7 @@ int launch_write_plan(const struct box *box, const struct plan_lists *lists, str
     const struct program *program = box->program;
     struct init_plan plan = {
         .magic = PLAN_MAGIC,
-        .flags = lists->flags,
+        .flags = lists->flags | (box->wants_channel ? PLAN_CHANNEL : 0),
         .policy_variant = (uint32_t)box->policy_variant,
 #ifdef CLOCHE_TEST_HOOKS
         .removed_mask = hardening_removed_mask,
@@ -202,19 +210,21 @@ int launch_exec_init(struct launch *launch)
 {
     enum { INIT_PROGRAM_FD = 5, CLEAR_OF_TARGETS = 16 };
     const int wanted[] = {launch->child_stdin,   launch->child_stdout, launch->child_stderr,
-                          launch->child_control, launch->plan_fd,      launch->init_fd};
-    enum { COUNT = sizeof wanted / sizeof *wanted };
-    int moved[COUNT];
-    for (int i = 0; i < COUNT; i++) {
+                          launch->child_control, launch->plan_fd,      launch->init_fd,
+                          launch->child_channel};
+    enum { MOST = sizeof wanted / sizeof *wanted };
+    const int count = launch->child_channel >= 0 ? MOST : INIT_CHANNEL_FD;
+    int moved[MOST];
+    for (int i = 0; i < count; i++) {
         moved[i] = fcntl(wanted[i], F_DUPFD_CLOEXEC, CLEAR_OF_TARGETS);
         if (moved[i] < 0)
             return -errno;
     }
-    for (int i = 0; i < COUNT; i++)
+    for (int i = 0; i < count; i++)
         if (dup3(moved[i], i, i == INIT_PROGRAM_FD ? O_CLOEXEC : 0) < 0 && moved[i] != i)
             return -errno;
     launch->child_control = INIT_CONTROL_FD; /* for a last word, should the exec fail */
-    if (!hardening_removed(close_descriptors) && syscall(SYS_close_range, INIT_PROGRAM_FD + 1, ~0U, 0) < 0)
+    if (!hardening_removed(close_descriptors) && syscall(SYS_close_range, count, ~0U, 0) < 0)
         return -errno;
     /* Ignored signals and masks are inherited across exec: the guest starts with none of ours. */
     for (int number = 1; number < NSIG; number++)

@@ -11,11 +11,12 @@ struct launch {
     int child_stdin, child_stdout, child_stderr, child_control; /* the child's ends */
     int init_fd;                                                /* sealed memfd with the program of init */
     int plan_fd;
+    int child_channel; /* -1: none is wanted */
 };
 
 #define LAUNCH_UNSET                                                                                         \
     {                                                                                                        \
-        -1, -1, -1, -1, -1, -1                                                                               \
+        -1, -1, -1, -1, -1, -1, -1                                                                           \
     }
 
 /* Makes pipes and socket (the box gets our ends) and the memfds. */

@@ -19,7 +19,11 @@ struct supervise_io {
     /* Called a few times a second with what is used so far. May be NULL. */
     void (*progress)(void *data, int64_t elapsed_us, const struct measurement *now);
     void *data;
-    int cancel_fd; /* readable: the run is to be cancelled; -1: never */
+    /* The box has a channel for its program (box.channel_fd); called when the program is about to start. */
+    bool with_channel;
+    void (*started)(void *data, const struct box *box);
+    int64_t lifetime_ms; /* 0: the limits of wall and CPU time are for the whole; else this is */
+    int cancel_fd;       /* readable: the run is to be cancelled; -1: never */
 };
 
 /* From a started box until nothing in it runs any more. Fills the result's cause, streams and usage. A

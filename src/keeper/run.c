@@ -55,8 +55,8 @@ static int box_close(struct box *box)
         box->is_reaped = true;
     }
     int status = box->engine ? box->engine->destroy(box) : 0;
-    int *fds[] = {&box->pidfd,     &box->control_fd,  &box->stdin_fd,  &box->stdout_fd,
-                  &box->stderr_fd, &box->listener_fd, &box->scratch_fd};
+    int *fds[] = {&box->pidfd,     &box->control_fd,  &box->stdin_fd,   &box->stdout_fd,
+                  &box->stderr_fd, &box->listener_fd, &box->scratch_fd, &box->channel_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         scope_close_fd(fds[i]);
     return status;
@@ -121,7 +121,13 @@ static int run_step(const struct run *run, const struct step *step, struct resul
     box.engine = run->spec->isolation == ISOLATION_CONTAINER ? &engine_container : &engine_process;
     box.spec = run->spec;
     box.image = run->image;
-    box.limits = step->limits;
+    struct limits limits = *step->limits;
+    if (step->io->lifetime_ms) {
+        limits.value[LIMIT_wall] = step->io->lifetime_ms;
+        limits.value[LIMIT_cpu] = step->io->lifetime_ms * (limits.value[LIMIT_cpus] / 1000 + 1);
+    }
+    box.limits = &limits;
+    box.wants_channel = step->io->with_channel;
     box.identity = &record.identity;
     box.cgroups = &run->cgroups;
     box.program = &program;
@@ -132,6 +138,8 @@ static int run_step(const struct run *run, const struct step *step, struct resul
         status = prepare_program(run, step, &box, &program, err);
     if (status == 0)
         status = box.engine->start(&box, result, err);
+    if (status == 0 && step->io->started)
+        step->io->started(step->io->data, &box);
     if (status == 0)
         status = supervise_run(&box, step->io, result, err);
     if (status == 0)

@@ -114,8 +114,7 @@ static int read_media(const json_t *header, struct runner_event *event, struct e
             (uint64_t)json_integer_value(length) > event->body.length - used)
             return refuse(err, "a result whose media do not fit its body");
         size_t size = (size_t)json_integer_value(length);
-        event->media[event->media_count++] =
-            (struct runner_media){type, {event->body.data + used, size}};
+        event->media[event->media_count++] = (struct runner_media){type, {event->body.data + used, size}};
         used += size;
     }
     return used == event->body.length ? 0 : refuse(err, "a result with bytes that belong to nothing");
@@ -245,9 +244,9 @@ int runner_write_run(struct buffer *into, const struct runner_order *order)
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(header);
     size_t length = text ? strlen(text) : 0;
-    int status = !text                                                                  ? -EINVAL
+    int status = !text                                                                ? -EINVAL
                  : length > RUNNER_HEADER_MAX || order->code.length > RUNNER_BODY_MAX ? -EFBIG
-                                                                                        : 0;
+                                                                                      : 0;
     if (status == 0) {
         char lengths[LENGTHS_SIZE];
         write_u32(lengths, (uint32_t)length);

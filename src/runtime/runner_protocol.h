@@ -1,7 +1,8 @@
 /* The host's side of the runner protocol (docs/runner-protocol.md): frames out, events in.
  *
- * Everything that comes from a runner is the guest's. A frame is looked at only when it is whole; its lengths, types and
- * numbers are checked; what does not fit is -EPROTO, after which the connection is of no use any more. */
+ * Everything that comes from a runner is the guest's. A frame is looked at only when it is whole; its
+ * lengths, types and numbers are checked; what does not fit is -EPROTO, after which the connection is of no
+ * use any more. */
 #pragma once
 
 #include "base/bytes.h"
@@ -81,7 +82,8 @@ struct runner_reader {
 void runner_reader_free(struct runner_reader *reader);
 #define scope_runner_reader __attribute__((cleanup(runner_reader_free))) struct runner_reader
 
-/* Takes bytes as they come from the socket. -EPROTO when they can only belong to a frame that is too large. */
+/* Takes bytes as they come from the socket. -EPROTO when they can only belong to a frame that is too large.
+ */
 int runner_reader_feed(struct runner_reader *reader, const void *data, size_t length, struct error *err);
 
 /* The next whole event: 1; 0 when more bytes are needed; -EPROTO with the reason. */
@@ -95,5 +97,6 @@ struct runner_order {
     const char *name; /* in tracebacks; NULL: the runner's own choice */
 };
 
-/* Appends the frame that starts a run. -EINVAL for text that is not UTF-8, -EFBIG for more than a frame holds. */
+/* Appends the frame that starts a run. -EINVAL for text that is not UTF-8, -EFBIG for more than a frame
+ * holds. */
 int runner_write_run(struct buffer *into, const struct runner_order *order);

@@ -1,5 +1,5 @@
-/* Any bytes from a runner, cut anyhow: what is given out lies within what came, and is the same however it was
- * cut. */
+/* Any bytes from a runner, cut anyhow: what is given out lies within what came, and is the same however it
+ * was cut. */
 #include "fuzz.h"
 
 #include "runtime/runner_protocol.h"

@@ -65,8 +65,9 @@ static void result_gives_each_medium_its_bytes(void **state)
     scope_runner_reader reader = {0};
     struct runner_event event;
     struct error err = {0};
-    const char *header = "{\"type\":\"result\",\"run\":2,\"kind\":\"value\",\"media\":[[\"text/plain\",3],[\"a/b\",0],"
-                         "[\"image/png\",2]]}";
+    const char *header =
+        "{\"type\":\"result\",\"run\":2,\"kind\":\"value\",\"media\":[[\"text/plain\",3],[\"a/b\",0],"
+        "[\"image/png\",2]]}";
     assert_int_equal(read_one(&reader, header, "abcPN", &event, &err), 1);
     assert_true(event.is_value);
     assert_int_equal(event.media_count, 3);
@@ -90,7 +91,8 @@ static void end_tells_how(void **state)
     assert_int_equal(event.status, RUNNER_STATUS_error);
     assert_string_equal(event.error_name, "ValueError");
     assert_string_equal(event.traceback, "t");
-    assert_int_equal(read_one(&reader, "{\"type\":\"end\",\"status\":\"exit\",\"exit_code\":7,\"duration_us\":0}", "",
+    assert_int_equal(read_one(&reader,
+                              "{\"type\":\"end\",\"status\":\"exit\",\"exit_code\":7,\"duration_us\":0}", "",
                               &event, &err),
                      1);
     assert_int_equal(event.exit_code, 7);
@@ -116,7 +118,8 @@ static void what_does_not_fit_is_refused(void **state)
         {"{\"type\":\"result\",\"kind\":\"value\",\"media\":[[\"a/b\",2]]}", "x"},
         {"{\"type\":\"result\",\"kind\":\"value\",\"media\":[[\"a/b\",1]]}", "xy"},
         {"{\"type\":\"result\",\"kind\":\"value\",\"media\":[[\"a/b\",-1]]}", "x"},
-        {"{\"type\":\"result\",\"kind\":\"value\",\"media\":[[\"a/b\",9223372036854775807],[\"a/b\",1]]}", "x"},
+        {"{\"type\":\"result\",\"kind\":\"value\",\"media\":[[\"a/b\",9223372036854775807],[\"a/b\",1]]}",
+         "x"},
         {"{\"type\":\"result\",\"kind\":\"value\",\"media\":[[\"\",1]]}", "x"},
         {"{\"type\":\"progress\",\"fraction\":1.5}", ""},
         {"{\"type\":\"progress\",\"fraction\":-1}", ""},
@@ -142,9 +145,8 @@ static void what_does_not_fit_is_refused(void **state)
 static void frames_that_are_too_large_are_refused_by_their_lengths(void **state)
 {
     (void)state;
-    static const unsigned char lengths[][8] = {{1, 0, 16, 0, 0, 0, 0, 0},
-                                               {2, 0, 0, 0, 1, 0, 0, 4},
-                                               {255, 255, 255, 255, 255, 255, 255, 255}};
+    static const unsigned char lengths[][8] = {
+        {1, 0, 16, 0, 0, 0, 0, 0}, {2, 0, 0, 0, 1, 0, 0, 4}, {255, 255, 255, 255, 255, 255, 255, 255}};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         scope_runner_reader reader = {0};
         struct error err = {0};

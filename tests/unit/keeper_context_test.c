@@ -1,0 +1,301 @@
+/* Contexts in real boxes, of both engines. */
+#include "harness.h"
+
+#include "keeper/context.h"
+
+#include <pthread.h>
+#include <time.h>
+
+struct session {
+    struct policy policy;
+    struct context *context;
+    struct context_outcome outcome;
+    struct buffer out, err, value, error_name, raw;
+    int pictures, progress;
+};
+
+static void raw_output(void *data, enum supervise_stream stream, const char *bytes, size_t length)
+{
+    struct session *session = data;
+    (void)stream;
+    buffer_append(&session->raw, bytes, length);
+}
+
+static void take_event(void *data, const struct runner_event *event)
+{
+    struct session *session = data;
+    if (event->kind == RUNNER_stdout)
+        buffer_append(&session->out, event->body.data, event->body.length);
+    if (event->kind == RUNNER_stderr)
+        buffer_append(&session->err, event->body.data, event->body.length);
+    if (event->kind == RUNNER_progress)
+        session->progress++;
+    for (size_t i = 0; i < event->media_count; i++) {
+        if (event->is_value && strcmp(event->media[i].type, "text/plain") == 0)
+            buffer_append(&session->value, event->media[i].content.data, event->media[i].content.length);
+        session->pictures += strcmp(event->media[i].type, "image/png") == 0;
+    }
+    if (event->kind == RUNNER_end && event->error_name)
+        buffer_append_text(&session->error_name, event->error_name);
+}
+
+static void forget(struct session *session)
+{
+    struct buffer *buffers[] = {&session->out, &session->err, &session->value, &session->error_name};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        buffer_free(buffers[i]);
+    session->pictures = session->progress = 0;
+}
+
+static int try_run(struct session *session, const char *code, struct error *err)
+{
+    const struct runner_order order = {.code = {code, strlen(code)}};
+    forget(session);
+    return context_run(session->context, &order, take_event, session, &session->outcome, err);
+}
+
+static void run(struct session *session, const char *code)
+{
+    struct error err = {0};
+    if (try_run(session, code, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static const char *text(const struct buffer *buffer)
+{
+    return buffer->data ? buffer->data : "";
+}
+
+static struct session *open_session(const char *isolation, const char *const *fields, int runs_max)
+{
+    struct session *session = calloc(1, sizeof *session);
+    struct error err = {0};
+    assert_int_equal(policy_load(NULL, &session->policy, &err), 0);
+    struct spec *spec = spec_new();
+    assert_int_equal(spec_set(spec, "isolation", isolation, &err), 0);
+    for (; fields && fields[0]; fields += 2)
+        assert_int_equal(spec_set(spec, fields[0], fields[1], &err), 0);
+    const struct context_options options = {.runs_max = runs_max, .output = raw_output, .data = session};
+    if (context_open(spec, &session->policy, &options, &session->context, &err) < 0)
+        fail_msg("%s", err.text);
+    return session;
+}
+
+static void close_session(struct session *session)
+{
+    context_close(session->context);
+    forget(session);
+    buffer_free(&session->raw);
+    policy_free(&session->policy);
+    free(session);
+}
+
+static const char *const engines[] = {"container", "process"};
+#define EACH_ENGINE for (size_t e = 0; e < sizeof engines / sizeof *engines; e++)
+
+static void state_stays_from_run_to_run(void **state)
+{
+    (void)state;
+    need_root();
+    EACH_ENGINE {
+        struct session *session = open_session(engines[e], NULL, 0);
+        run(session, "import os\nx = 20\nos.makedirs('d', exist_ok=True); os.chdir('d'); open('f', 'w').write('kept')");
+        assert_int_equal(session->outcome.status, RUNNER_STATUS_ok);
+        run(session, "print('out'); x + len(open('f').read()) - 2");
+        assert_string_equal(text(&session->value), "22");
+        assert_string_equal(text(&session->out), "out\n");
+        run(session, "1 / 0");
+        assert_int_equal(session->outcome.status, RUNNER_STATUS_error);
+        assert_string_equal(text(&session->error_name), "ZeroDivisionError");
+        run(session, "raise SystemExit(3)");
+        assert_int_equal(session->outcome.status, RUNNER_STATUS_exit);
+        assert_int_equal(session->outcome.exit_code, 3);
+        run(session, "x");
+        assert_string_equal(text(&session->value), "20");
+        close_session(session);
+    }
+}
+
+static void rich_results_come_out_of_the_box(void **state)
+{
+    (void)state;
+    need_root();
+    struct session *session = open_session("container", NULL, 0);
+    run(session, "import cloche, matplotlib.pyplot as plt\ncloche.progress(0.5)\nplt.plot([1, 2])");
+    assert_int_equal(session->outcome.status, RUNNER_STATUS_ok);
+    assert_int_equal(session->pictures, 1);
+    assert_int_equal(session->progress, 1);
+    close_session(session);
+}
+
+static void runs_are_limited_in_time_and_the_context_lives_on(void **state)
+{
+    (void)state;
+    need_root();
+    static const char *const fields[] = {"wall", "500ms", NULL};
+    EACH_ENGINE {
+        struct session *session = open_session(engines[e], fields, 0);
+        run(session, "n = 0\nwhile True: n += 1");
+        assert_true(session->outcome.timed_out);
+        assert_int_equal(session->outcome.status, RUNNER_STATUS_interrupted);
+        run(session, "n > 0");
+        assert_string_equal(text(&session->value), "True");
+        assert_false(session->outcome.timed_out);
+        close_session(session);
+    }
+}
+
+static void run_that_does_not_listen_ends_the_context(void **state)
+{
+    (void)state;
+    need_root();
+    static const char *const fields[] = {"wall", "300ms", NULL};
+    struct session *session = open_session("container", fields, 0);
+    run(session, "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)");
+    assert_true(session->outcome.died && session->outcome.timed_out);
+    struct error err = {0};
+    assert_int_equal(try_run(session, "1", &err), -EPIPE);
+    close_session(session);
+}
+
+static void memory_bomb_ends_the_context_with_its_cause(void **state)
+{
+    (void)state;
+    need_root();
+    static const char *const fields[] = {"memory", "128M", NULL};
+    EACH_ENGINE {
+        struct session *session = open_session(engines[e], fields, 0);
+        run(session, "x = bytearray(1 << 30)\nimport time\nfor i in range(0, len(x), 4096): x[i] = 1\ntime.sleep(5)");
+        assert_true(session->outcome.died);
+        assert_non_null(context_result(session->context));
+        assert_int_equal(context_result(session->context)->cause, CAUSE_memory);
+        close_session(session);
+    }
+}
+
+static void interpreter_that_dies_says_how(void **state)
+{
+    (void)state;
+    need_root();
+    struct session *session = open_session("container", NULL, 0);
+    assert_null(context_result(session->context));
+    run(session, "import os\nos.kill(os.getpid(), 11)");
+    assert_true(session->outcome.died);
+    assert_int_equal(context_result(session->context)->signal, 11);
+    close_session(session);
+    session = open_session("container", NULL, 0);
+    run(session, "import os\nos._exit(5)");
+    assert_true(session->outcome.died);
+    assert_int_equal(context_result(session->context)->exit_code, 5);
+    close_session(session);
+}
+
+static void runner_that_lies_is_only_believed_as_the_guest(void **state)
+{
+    (void)state;
+    need_root();
+    struct session *session = open_session("container", NULL, 0);
+    run(session, "import os\nos.write(6, b'\\xff' * 64)\nimport time; time.sleep(5)");
+    assert_true(session->outcome.died);
+    close_session(session);
+    session = open_session("container", NULL, 0);
+    run(session, "import os, time\nos.close(6)\ntime.sleep(30)"); /* deaf and dumb, but alive */
+    assert_true(session->outcome.died);
+    close_session(session);
+}
+
+static void *interrupt_soon(void *data)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    context_interrupt(data);
+    return NULL;
+}
+
+static void run_can_be_interrupted(void **state)
+{
+    (void)state;
+    need_root();
+    EACH_ENGINE {
+        struct session *session = open_session(engines[e], NULL, 0);
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, session->context), 0);
+        run(session, "import time\nfor i in range(60): time.sleep(0.5)");
+        pthread_join(thread, NULL);
+        assert_int_equal(session->outcome.status, RUNNER_STATUS_interrupted);
+        assert_false(session->outcome.timed_out);
+        assert_int_equal(context_interrupt(session->context), 0); /* between runs: nothing */
+        run(session, "'alive'");
+        assert_string_equal(text(&session->value), "'alive'");
+        close_session(session);
+    }
+}
+
+static void runs_are_counted_and_output_is_limited(void **state)
+{
+    (void)state;
+    need_root();
+    static const char *const fields[] = {"output_limit", "1000", NULL};
+    struct session *session = open_session("container", fields, 2);
+    struct error err = {0};
+    run(session, "for i in range(100): print('x' * 99)");
+    assert_int_equal(session->out.length, 1000);
+    assert_int_equal(session->outcome.truncated_bytes, 9000);
+    run(session, "1");
+    assert_int_equal(try_run(session, "2", &err), -EBUSY);
+    close_session(session);
+}
+
+static void other_programs_are_heard_too(void **state)
+{
+    (void)state;
+    need_root();
+    struct session *session = open_session("container", NULL, 0);
+    run(session, "import subprocess\nsubprocess.run(['echo', 'from a child'])");
+    for (int i = 0; i < 200 && !session->raw.length; i++)
+        usleep(10000);
+    context_close(session->context);
+    session->context = NULL;
+    assert_string_equal(text(&session->raw), "from a child\n");
+    close_session(session);
+}
+
+static void what_is_no_context_is_refused(void **state)
+{
+    (void)state;
+    need_root();
+    static const char *const wrong[][2] = {{"language", "go"}, {"code", "print(1)"}, {"memory", "900T"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct policy policy;
+        struct error err = {0};
+        struct context *context = NULL;
+        assert_int_equal(policy_load(NULL, &policy, &err), 0);
+        struct spec *spec = spec_new();
+        int status = spec_set(spec, wrong[i][0], wrong[i][1], &err);
+        if (status == 0)
+            status = context_open(spec, &policy, NULL, &context, &err);
+        else
+            spec_free(spec);
+        assert_true(status < 0);
+        assert_int_equal(err.kind, ERROR_SPEC);
+        assert_null(context);
+        policy_free(&policy);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(state_stays_from_run_to_run),
+        cmocka_unit_test(rich_results_come_out_of_the_box),
+        cmocka_unit_test(runs_are_limited_in_time_and_the_context_lives_on),
+        cmocka_unit_test(run_that_does_not_listen_ends_the_context),
+        cmocka_unit_test(memory_bomb_ends_the_context_with_its_cause),
+        cmocka_unit_test(interpreter_that_dies_says_how),
+        cmocka_unit_test(runner_that_lies_is_only_believed_as_the_guest),
+        cmocka_unit_test(run_can_be_interrupted),
+        cmocka_unit_test(runs_are_counted_and_output_is_limited),
+        cmocka_unit_test(other_programs_are_heard_too),
+        cmocka_unit_test(what_is_no_context_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
