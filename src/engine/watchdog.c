@@ -15,7 +15,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAPS_PERIOD_US = 100000, DISK_PERIOD_US = 100000, DISK_PAUSE_MOST_US = 200000, DISK_DEPTH = 64 };
+enum {
+    CLOSE_LOOK_HOLDS_US = 50000,
+    MAPS_PERIOD_US = 100000,
+    DISK_PERIOD_US = 100000,
+    DISK_PAUSE_MOST_US = 200000,
+    DISK_DEPTH = 64
+};
 
 /* Fields of /proc/PID/stat behind the name, which may hold anything, spaces and parentheses included. */
 static bool read_stat(pid_t pid, struct watched_process *ret, int64_t *ret_waited_ticks, int64_t *ret_threads)
@@ -55,7 +61,8 @@ static int64_t read_kilobytes(const char *path, const char *const *keys, bool *r
     return sum;
 }
 
-/* The memory of a process whose first thread has ended is told by its other threads only. */
+/* The memory of a process whose first thread has ended is told by its other threads only. -1: nobody tells.
+ */
 static int64_t read_memory(pid_t pid, const char *file, const char *const *keys)
 {
     char path[96];
@@ -73,7 +80,7 @@ static int64_t read_memory(pid_t pid, const char *file, const char *const *keys)
         snprintf(path, sizeof path, "/proc/%.20s/%s", entry->d_name, file);
         bytes = read_kilobytes(path, keys, &found);
     }
-    return bytes;
+    return found ? bytes : -1;
 }
 
 static int compare_heavier(const void *one, const void *other)
@@ -89,16 +96,22 @@ static int compare_heavier(const void *one, const void *other)
 static int64_t sum_proportional(struct watched_weight *weights, size_t count, int64_t limit)
 {
     static const char *const proportional[] = {"\nPss_Anon:", "\nPss_Shmem:", "\nSwapPss:", NULL};
+    static const char *const page_tables[] = {"\nVmPTE:", NULL};
     int64_t sum = 0;
     qsort(weights, count, sizeof *weights, compare_heavier);
-    for (size_t i = 0; i < count && sum <= limit; i++)
-        sum += read_memory(weights[i].pid, "smaps_rollup", proportional);
+    for (size_t i = 0; i < count && sum <= limit; i++) {
+        int64_t share = read_memory(weights[i].pid, "smaps_rollup", proportional);
+        int64_t tables = read_memory(weights[i].pid, "status", page_tables);
+        /* A process can hide its pages from its own user, and then all of them count as its own. */
+        sum += share < 0 ? weights[i].bytes : share + (tables > 0 ? tables : 0);
+    }
     return sum;
 }
 
 /* Private and shared memory, without what is mapped from files. Shared pages are counted once for each
- * process at first, which is cheap. When that is over the limit it is looked at closely, and from then on
- * what comes on top of the last close look counts, until that is over the limit too. */
+ * process at first, which is cheap. When that is over the limit it is looked at closely; for a short while
+ * then, what comes on top of that look counts. Not for longer: pages that stop being shared do not show in
+ * the cheap sum. */
 static int64_t sum_memory(struct watchdog *watchdog, const pid_t *pids, size_t count, int64_t limit)
 {
     static const char *const plain[] = {"\nRssAnon:", "\nRssShmem:", "\nVmPTE:", "\nVmSwap:", NULL};
@@ -107,20 +120,19 @@ static int64_t sum_memory(struct watchdog *watchdog, const pid_t *pids, size_t c
         int64_t one = read_memory(pids[i], "status", plain);
         if (one > limit)
             return one; /* no sharing makes that less */
-        if (i < WATCHDOG_PROCESSES)
-            watchdog->weights[i] = (struct watched_weight){pids[i], one};
-        sum += one;
+        watchdog->weights[i] = (struct watched_weight){pids[i], one > 0 ? one : 0};
+        sum += watchdog->weights[i].bytes;
     }
     if (sum <= limit)
         return sum;
-    int64_t grown = sum - watchdog->plain_at_close_look;
-    if (watchdog->close_look_bytes > 0 && watchdog->close_look_bytes + (grown > 0 ? grown : 0) <= limit)
-        return watchdog->close_look_bytes + (grown > 0 ? grown : 0);
-    int64_t exact =
-        sum_proportional(watchdog->weights, count < WATCHDOG_PROCESSES ? count : WATCHDOG_PROCESSES, limit);
-    watchdog->close_look_bytes = exact;
+    int64_t now_us = clock_monotonic_us(), grown = sum - watchdog->plain_at_close_look;
+    int64_t estimate = watchdog->close_look_bytes + (grown > 0 ? grown : 0);
+    if (now_us - watchdog->close_looked_us < CLOSE_LOOK_HOLDS_US && estimate <= limit)
+        return estimate;
+    watchdog->close_look_bytes = sum_proportional(watchdog->weights, count, limit);
     watchdog->plain_at_close_look = sum;
-    return exact > 0 ? exact : sum;
+    watchdog->close_looked_us = clock_monotonic_us();
+    return watchdog->close_look_bytes;
 }
 
 /* A file of a process below /proc; of another thread when the first has ended, for then its own are empty. */

@@ -5,7 +5,7 @@
 
 #include "engine/engine.h"
 
-enum { WATCHDOG_PROCESSES = 1024 };
+enum { WATCHDOG_PROCESSES = 1024, WATCHDOG_PIDS = 32768 + 64 /* the ceiling of the pids limit, and some */ };
 
 struct watched_process {
     pid_t pid;
@@ -28,11 +28,11 @@ struct watchdog {
     size_t seen_count;
     int64_t gone_user_ticks, gone_system_ticks;
     int64_t maps_looked_us, shared_zero_bytes;
-    int64_t close_look_bytes, plain_at_close_look; /* see sum_memory */
-    struct watched_weight weights[WATCHDOG_PROCESSES];
+    int64_t close_look_bytes, plain_at_close_look, close_looked_us; /* see sum_memory */
     pid_t known[256]; /* children that the launcher had before the box */
     size_t known_count;
-    pid_t pids[32768 + 64]; /* the ceiling of the pids limit, and some */
+    pid_t pids[WATCHDOG_PIDS];
+    struct watched_weight weights[WATCHDOG_PIDS];
 };
 
 /* Memory, processes and CPU time. */

@@ -53,7 +53,8 @@ struct context {
 static void box_started(void *data, const struct box *box)
 {
     struct context *context = data;
-    int channel = fcntl(box->channel_fd, F_DUPFD_CLOEXEC, 0), control = fcntl(box->control_fd, F_DUPFD_CLOEXEC, 0);
+    int channel = fcntl(box->channel_fd, F_DUPFD_CLOEXEC, 0),
+        control = fcntl(box->control_fd, F_DUPFD_CLOEXEC, 0);
     pthread_mutex_lock(&context->lock);
     context->channel_fd = channel;
     context->control_fd = control;
@@ -286,8 +287,8 @@ static void set_running(struct context *context, bool is_running)
     pthread_mutex_unlock(&context->lock);
 }
 
-/* Its channel is closed: most often because it is dying, and then how it dies is the cause. One that only closed its
- * channel, or broke the protocol, is of no use, and is ended. */
+/* Its channel is closed: most often because it is dying, and then how it dies is the cause. One that only
+ * closed its channel, or broke the protocol, is of no use, and is ended. */
 static int die(struct context *context, struct context_outcome *outcome)
 {
     struct timespec until;
@@ -305,7 +306,8 @@ static int die(struct context *context, struct context_outcome *outcome)
     return 0;
 }
 
-static int converse(struct context *context, const struct buffer *frame,
+/* Sends a frame, and reads until the answer: the end of the run, or what else is waited for. */
+static int converse(struct context *context, const struct buffer *frame, enum runner_event_kind answer,
                     void (*event_to)(void *data, const struct runner_event *event), void *data,
                     struct context_outcome *ret)
 {
@@ -319,10 +321,10 @@ static int converse(struct context *context, const struct buffer *frame,
         while ((status = runner_reader_next(&context->reader, &event, &reason)) > 0) {
             if (passes(context, &event, &seen_bytes, ret) && event_to)
                 event_to(data, &event);
-            if (event.kind == RUNNER_end && event.run == context->run) {
-                take_end(&event, ret);
-                return 0;
-            }
+            if (event.kind != answer || (answer == RUNNER_end && event.run != context->run))
+                continue;
+            take_end(&event, ret);
+            return 0;
         }
         int64_t left_us = clock.deadline_us - clock_monotonic_us();
         if (status == 0 && left_us <= 0) {
@@ -359,9 +361,25 @@ int context_run(struct context *context, const struct runner_order *order,
         return error_spec(err, "code", "code: it cannot be sent: %s", strerror(-status));
     context->runs_left--;
     set_running(context, true);
-    status = converse(context, &frame, event_to, data, ret);
+    status = converse(context, &frame, RUNNER_end, event_to, data, ret);
     set_running(context, false);
     return status;
+}
+
+static void take_completeness(void *data, const struct runner_event *event)
+{
+    if (event->kind == RUNNER_completeness)
+        *(bool *)data = strcmp(event->text, "incomplete") != 0;
+}
+
+bool context_is_complete(struct context *context, struct slice code)
+{
+    bool complete = true;
+    struct context_outcome ignored = {0};
+    scope_buffer frame = {0};
+    if (!context->is_joined && runner_write_question(&frame, code) == 0)
+        converse(context, &frame, RUNNER_completeness, take_completeness, &complete, &ignored);
+    return complete;
 }
 
 int context_interrupt(struct context *context)

@@ -81,6 +81,21 @@ static void name_of(int number, char *into, size_t size)
     snprintf(into, size, "box-%u-%d", (unsigned)geteuid(), number);
 }
 
+/* Root of a user namespace has only the ids that were given to it. */
+static bool ids_are_mapped(const char *map_path)
+{
+    char text[4096];
+    if (file_read_attribute(AT_FDCWD, map_path, text, sizeof text) <= 0)
+        return false;
+    for (char *line = text; line && *line; line = strchr(line, '\n'), line += line ? 1 : 0) {
+        unsigned long long inside, outside, count;
+        if (sscanf(line, "%llu %llu %llu", &inside, &outside, &count) == 3 && inside <= UID_BASE &&
+            inside + count >= UID_BASE + RECORDS_MAX)
+            return true;
+    }
+    return false;
+}
+
 /* Root, with the capabilities that make it so: a hardened container's root has none, and is like any other
  * user. Not knowing is an error: it must not make a box of less. */
 static int can_give_uids(void)
@@ -93,7 +108,16 @@ static int can_give_uids(void)
         return status;
     const uint64_t needed = UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID | UINT64_C(1) << CAP_CHOWN |
                             UINT64_C(1) << CAP_SETPCAP | UINT64_C(1) << CAP_KILL;
-    return (held & needed) == needed;
+    return (held & needed) == needed && ids_are_mapped("/proc/self/uid_map") &&
+           ids_are_mapped("/proc/self/gid_map");
+}
+
+/* Its owner holds a lock on it too: a record of the same number may lie in another state directory, if the
+ * environment says another now than it did then. */
+static bool directory_is_in_use(int root_fd, const char *name)
+{
+    scope_fd fd = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
 static void sweep_box(int number, const struct cgroup_layout *cgroups, struct reap_report *report)
@@ -114,7 +138,8 @@ static void sweep_box(int number, const struct cgroup_layout *cgroups, struct re
     char root[400];
     box_directory_root(root, sizeof root);
     scope_fd root_fd = open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (root_fd >= 0 && faccessat(root_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+    if (root_fd >= 0 && faccessat(root_fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+        !directory_is_in_use(root_fd, name)) {
         report->directories++;
         if (file_remove_tree(root_fd, name) < 0)
             report->failures++;
@@ -205,13 +230,15 @@ int record_make_directory(struct record *record, struct error *err)
     if (root_fd < 0)
         return root_fd;
     const char *name = record->identity.name;
-    int status = file_remove_tree(root_fd, name);
+    int status = directory_is_in_use(root_fd, name) ? -EBUSY : file_remove_tree(root_fd, name);
     if (status == 0 && mkdirat(root_fd, name, 0700) < 0)
         status = -errno;
     if (status == 0) {
         snprintf(record->identity.directory, sizeof record->identity.directory, "%s/%.60s", root, name);
         record->identity.directory_fd =
             openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (record->identity.directory_fd >= 0)
+            flock(record->identity.directory_fd, LOCK_EX | LOCK_NB);
         /* Root's inputs and code are in it: nobody may pass through but root and the box's own group. */
         bool own = record->identity.has_uid;
         if (record->identity.directory_fd < 0 ||

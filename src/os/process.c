@@ -11,6 +11,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+void process_signals_block(struct process_signals *ret_former)
+{
+    const uint64_t all = ~UINT64_C(0);
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &ret_former->mask, sizeof all);
+}
+
+void process_signals_restore(const struct process_signals *former)
+{
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &former->mask, NULL, sizeof former->mask);
+}
+
 pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
 {
     int pidfd = -1;
@@ -23,9 +34,15 @@ pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
         arguments.flags |= CLONE_INTO_CGROUP;
         arguments.cgroup = (uint64_t)cgroup_fd;
     }
+    /* A handler of the caller's must not run in the child, on a copy of the caller's state. */
+    struct process_signals signals;
+    process_signals_block(&signals);
     long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
+    int code = errno;
+    if (pid != 0)
+        process_signals_restore(&signals);
     if (pid < 0)
-        return -errno;
+        return -code;
     if (pid > 0)
         *ret_pidfd = pidfd;
     return (pid_t)pid;
@@ -41,6 +58,22 @@ void process_place_elsewhere(pid_t pid)
     CPU_CLR(here, &others);
     if (CPU_COUNT(&others) > 0 && sched_setaffinity(pid, sizeof others, &others) == 0)
         sched_setaffinity(pid, sizeof all, &all);
+}
+
+int process_close_all_but(const int *kept, size_t count)
+{
+    unsigned first = 3;
+    for (;;) { /* the lowest that is kept, from `first` on, ends a gap */
+        unsigned next = ~0U;
+        for (size_t i = 0; i < count; i++)
+            if (kept[i] >= 0 && (unsigned)kept[i] >= first && (unsigned)kept[i] < next)
+                next = (unsigned)kept[i];
+        if (next > first && syscall(SYS_close_range, first, next == ~0U ? next : next - 1, 0) < 0)
+            return -errno;
+        if (next == ~0U)
+            return 0;
+        first = next + 1;
+    }
 }
 
 int process_take_ids(uid_t uid, gid_t gid)

@@ -6,14 +6,26 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* All signals of the calling thread, as the kernel counts them. */
+struct process_signals {
+    uint64_t mask;
+};
+void process_signals_block(struct process_signals *ret_former);
+void process_signals_restore(const struct process_signals *former);
+
 /* clone3 like fork, with a pidfd. cgroup_fd -1: none. Returns 0 in the child, the pid in the parent, or a
- * negative errno. */
+ * negative errno. In the child all signals are blocked. */
 pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
 
 /* Moves a child that was just cloned to another CPU than ours, which it may leave again at once. The kernel
  * often puts it into our own queue, where it would wait until we sleep, although another CPU is idle. Only a
  * hint: without it all works, later. */
 void process_place_elsewhere(pid_t pid);
+
+/* Closes every descriptor above 2 but these. For a child that goes on running before it executes anything: it
+ * must not hold sockets, locks and pipes of its parent's other boxes. At most 64 of them; unset ones (-1) are
+ * skipped. */
+int process_close_all_but(const int *kept, size_t count);
 
 /* Takes a uid and gid for good, without supplementary groups. Raw system calls: the C library's own functions
  * try to bring along the threads of the process, which a child of clone does not have. */

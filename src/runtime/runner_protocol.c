@@ -187,6 +187,7 @@ static int read_event(const json_t *header, struct slice body, struct runner_eve
     case RUNNER_progress:
         return read_progress(header, event, err);
     case RUNNER_refused:
+    case RUNNER_completeness:
         event->text = text_of(header, "text");
         return 0;
     case RUNNER_end:
@@ -238,25 +239,35 @@ static json_t *order_header(const struct runner_order *order)
     return NULL;
 }
 
-int runner_write_run(struct buffer *into, const struct runner_order *order)
+/* Takes the header. */
+static int write_frame(struct buffer *into, json_t *header, struct slice body)
 {
-    json_t *header = order_header(order);
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(header);
     size_t length = text ? strlen(text) : 0;
-    int status = !text                                                                ? -EINVAL
-                 : length > RUNNER_HEADER_MAX || order->code.length > RUNNER_BODY_MAX ? -EFBIG
-                                                                                      : 0;
+    int status = text ? 0 : -EINVAL;
+    if (length > RUNNER_HEADER_MAX || body.length > RUNNER_BODY_MAX)
+        status = -EFBIG;
     if (status == 0) {
         char lengths[LENGTHS_SIZE];
         write_u32(lengths, (uint32_t)length);
-        write_u32(lengths + 4, (uint32_t)order->code.length);
+        write_u32(lengths + 4, (uint32_t)body.length);
         status = buffer_append(into, lengths, sizeof lengths);
     }
     if (status == 0)
         status = buffer_append(into, text, length);
     if (status == 0)
-        status = buffer_append(into, order->code.data, order->code.length);
+        status = buffer_append(into, body.data, body.length);
     free(text);
     return status;
+}
+
+int runner_write_run(struct buffer *into, const struct runner_order *order)
+{
+    return write_frame(into, order_header(order), order->code);
+}
+
+int runner_write_question(struct buffer *into, struct slice code)
+{
+    return write_frame(into, json_pack("{s:s}", "type", "complete"), code);
 }

@@ -26,6 +26,7 @@ enum {
     X(result)                                                                                                \
     X(progress)                                                                                              \
     X(refused)                                                                                               \
+    X(completeness)                                                                                          \
     X(end)
 
 enum runner_event_kind {
@@ -65,7 +66,7 @@ struct runner_event {
     struct runner_media media[RUNNER_MEDIA_MAX];
     size_t media_count;
     double fraction;  /* progress: 0 to 1; -1: unknown */
-    const char *text; /* progress, refused */
+    const char *text; /* progress, refused, completeness */
     enum runner_status status;
     int exit_code; /* end with exit */
     int64_t duration_us;
@@ -100,3 +101,6 @@ struct runner_order {
 /* Appends the frame that starts a run. -EINVAL for text that is not UTF-8, -EFBIG for more than a frame
  * holds. */
 int runner_write_run(struct buffer *into, const struct runner_order *order);
+
+/* Asks whether this code, typed so far, is complete; the answer is an event. */
+int runner_write_question(struct buffer *into, struct slice code);

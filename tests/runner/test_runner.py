@@ -261,3 +261,13 @@ def test_frame_that_is_too_large_ends_the_runner():
 def test_code_does_not_inherit_the_socket(context):
     assert context.run("import os, subprocess\nsubprocess.run(['ls', '/proc/self/fd'], capture_output=True, close_fds=False)"
                        ".stdout.split()").value.count("b'") <= 4
+
+
+@pytest.mark.parametrize("code,state", [
+    ("1", "complete"), ("if x:", "incomplete"), ("if x:\n    1", "incomplete"), ("if x:\n    1\n", "complete"), ("(1,", "incomplete"),
+    ("(1,\n2)", "complete"), ("1 +* 2", "invalid"), ("'''a", "incomplete"), ("", "complete"), ("def f():\n\n    pass\n", "complete"),
+])
+def test_completeness_of_what_is_typed(context, code, state):
+    context.send({"type": "complete"}, code.encode())
+    header, _ = context.receive()
+    assert (header["type"], header["text"]) == ("completeness", state)

@@ -97,9 +97,11 @@ static void state_stays_from_run_to_run(void **state)
 {
     (void)state;
     need_root();
-    EACH_ENGINE {
+    EACH_ENGINE
+    {
         struct session *session = open_session(engines[e], NULL, 0);
-        run(session, "import os\nx = 20\nos.makedirs('d', exist_ok=True); os.chdir('d'); open('f', 'w').write('kept')");
+        run(session, "import os\nx = 20\nos.makedirs('d', exist_ok=True); os.chdir('d'); open('f', "
+                     "'w').write('kept')");
         assert_int_equal(session->outcome.status, RUNNER_STATUS_ok);
         run(session, "print('out'); x + len(open('f').read()) - 2");
         assert_string_equal(text(&session->value), "22");
@@ -133,7 +135,8 @@ static void runs_are_limited_in_time_and_the_context_lives_on(void **state)
     (void)state;
     need_root();
     static const char *const fields[] = {"wall", "500ms", NULL};
-    EACH_ENGINE {
+    EACH_ENGINE
+    {
         struct session *session = open_session(engines[e], fields, 0);
         run(session, "n = 0\nwhile True: n += 1");
         assert_true(session->outcome.timed_out);
@@ -163,9 +166,11 @@ static void memory_bomb_ends_the_context_with_its_cause(void **state)
     (void)state;
     need_root();
     static const char *const fields[] = {"memory", "128M", NULL};
-    EACH_ENGINE {
+    EACH_ENGINE
+    {
         struct session *session = open_session(engines[e], fields, 0);
-        run(session, "x = bytearray(1 << 30)\nimport time\nfor i in range(0, len(x), 4096): x[i] = 1\ntime.sleep(5)");
+        run(session,
+            "x = bytearray(1 << 30)\nimport time\nfor i in range(0, len(x), 4096): x[i] = 1\ntime.sleep(5)");
         assert_true(session->outcome.died);
         assert_non_null(context_result(session->context));
         assert_int_equal(context_result(session->context)->cause, CAUSE_memory);
@@ -215,7 +220,8 @@ static void run_can_be_interrupted(void **state)
 {
     (void)state;
     need_root();
-    EACH_ENGINE {
+    EACH_ENGINE
+    {
         struct session *session = open_session(engines[e], NULL, 0);
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, session->context), 0);

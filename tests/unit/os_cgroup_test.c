@@ -66,7 +66,7 @@ static void create(const struct world *world, const struct cgroup_limits *limits
     struct error err = {0};
     if (cgroup_create(&world->layout, world->name, limits, group, &err) < 0)
         fail_msg("%s", err.text);
-    cgroup_usage_open(group);
+    assert_int_equal(cgroup_usage_open(group, &err), 0);
 }
 
 /* A child that is inside, in every hierarchy, before it does anything else, and before this returns. */

@@ -58,6 +58,21 @@ def ends_with_semicolon(source):
     return bool(tokens) and tokens[-1].string == ";"
 
 
+def completeness(source):
+    """Of what was typed so far: complete, incomplete (ask for another line), or invalid (run it, and see why)."""
+    import codeop
+    import warnings
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled = codeop.compile_command(source, "<input>", "exec")
+    except (SyntaxError, OverflowError, ValueError):
+        return "invalid"
+    last = source.rsplit("\n", 1)[-1]
+    is_inside_a_block = last[:1].isspace() and last.strip()  # only an empty line ends it
+    return "incomplete" if compiled is None or is_inside_a_block else "complete"
+
+
 def run(namespace, source, name):
     """Executes the source; returns the value of its last expression, or None."""
     remember_source(name, source)

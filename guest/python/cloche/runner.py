@@ -68,6 +68,8 @@ class Runner:
                 return
             if header.get("type") == "run":
                 self.run(header, body)
+            elif header.get("type") == "complete":
+                self.send("completeness", text=execute.completeness(body.decode("utf-8", "replace")))
             else:
                 self.send("refused", text=f"there is no message '{header.get('type')}'")
 

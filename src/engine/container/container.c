@@ -124,6 +124,7 @@ static int open_room(struct box *box, struct room *room, struct error *err)
         if (status < 0)
             return status;
     }
+    room->is_started_by_root = geteuid() == 0;
     qsort(room->grants, room->grant_count, sizeof *room->grants, compare_grants);
     bool mapped = box->identity->has_uid && !hardening_removed(box_uid);
     room->owner_uid = mapped ? box->identity->uid : box->identity->has_uid ? 0 : BOX_UID_INSIDE;
@@ -220,12 +221,26 @@ static int child_enter(struct box *box, const struct room *room, uid_t caller_ui
     return 0;
 }
 
+/* The launcher's end of the control socket above all: we must see when it is gone. And all that a caller with
+ * several threads has open for its other boxes, which would outlive it with us. */
+static int keep_own_descriptors(const struct room *room, const struct launch *launch)
+{
+    int kept[7 + SPEC_GRANTS_MAX] = {launch->child_stdin,   launch->child_stdout, launch->child_stderr,
+                                     launch->child_control, launch->init_fd,      launch->plan_fd,
+                                     launch->child_channel};
+    size_t count = 7;
+    for (size_t i = 0; i < room->grant_count; i++)
+        kept[count++] = room->grants[i].userns_fd;
+    return hardening_removed(close_descriptors) ? 0 : process_close_all_but(kept, count);
+}
+
 __attribute__((noreturn)) static void child_main(struct box *box, const struct room *room,
                                                  struct launch *launch, uid_t caller_uid, gid_t caller_gid)
 {
     struct error err = {0};
-    signal(SIGCHLD, SIG_DFL);         /* or the kernel would reap for us, and we could not ask how it went */
-    scope_close_fd(&box->control_fd); /* the launcher's end: we must see when it is gone */
+    signal(SIGCHLD, SIG_DFL); /* or the kernel would reap for us, and we could not ask how it went */
+    if (keep_own_descriptors(room, launch) < 0)
+        _exit(70);
     struct init_message entered = {.kind = INIT_ENTERED};
     if (child_enter(box, room, caller_uid, caller_gid, &err) < 0)
         launch_child_fail(launch, &err);
@@ -321,14 +336,15 @@ static int start_box(struct box *box, const struct cgroup_limits *group_limits, 
         status = start_child(box, &room, &launch, err);
     launch_close(&launch); /* or we would never see the end of the pipes */
     bool is_v1 = box->cgroups->version == CGROUP_V1;
+    bool limits_later = !room_code_counts(&room);
     if (status == 0 && is_v1)
-        status = make_group(box, NULL, err);
+        status = make_group(box, limits_later ? NULL : group_limits, err);
     if (status == 0)
         status = entry_give(box, err);
-    if (status == 0 && is_v1)
+    if (status == 0 && is_v1 && limits_later)
         status = cgroup_limit(&box->group, group_limits, err);
-    cgroup_usage_open(
-        &box->group); /* now, while the child is busy, and not when everybody waits for the end */
+    if (status == 0) /* now, while the child is busy, and not when everybody waits for the end */
+        status = cgroup_usage_open(&box->group, err);
     return status;
 }
 

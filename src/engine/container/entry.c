@@ -42,10 +42,14 @@ static int make_network(void)
 {
     char stack[16384] __attribute__((aligned(16)));
     int fd = -EIO;
+    struct process_signals signals; /* no handler of the caller's may run in it, on the caller's own memory */
+    process_signals_block(&signals);
     pid_t pid = clone(open_own_network, stack + sizeof stack,
                       CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWNET | SIGCHLD, &fd);
+    int code = errno;
+    process_signals_restore(&signals);
     if (pid < 0)
-        return -errno;
+        return -code;
     while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
         ;
     return fd;

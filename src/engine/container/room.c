@@ -297,15 +297,18 @@ static bool is_open_proc_entry(const char *name)
     return name[0] == '.' || (name[0] >= '0' && name[0] <= '9');
 }
 
-/* Covers one entry of /proc, unless only root may read it: that is out of reach already, by a check that the
- * box has no capability to pass, and every mount costs when a box starts and when it ends. */
+/* Is the box's uid on the host that of root? Set before the child that masks is made, and read by it. */
+static bool is_roots_uid;
+
+/* Covers one entry of /proc, unless only root may read it: that is out of reach already for another uid, by a
+ * check that the box has no capability to pass, and every mount costs when a box starts and when it ends. */
 static int mask_entry(int proc_fd, const char *name)
 {
     struct stat status;
     long result = raw_call(SYS_newfstatat, proc_fd, RAW(name), RAW(&status), AT_SYMLINK_NOFOLLOW, 0);
     if (result == -ENOENT)
         return 0;
-    if (result < 0 || S_ISLNK(status.st_mode) || (status.st_mode & 0007) == 0)
+    if (result < 0 || S_ISLNK(status.st_mode) || ((status.st_mode & 0007) == 0 && !is_roots_uid))
         return (int)result;
     char path[NAME_MAX + 8] = "/proc/";
     size_t length = strlen(name);
@@ -443,9 +446,7 @@ static int show_grants(const struct room *room, struct error *err)
     return 0;
 }
 
-/* Small code is written before the box has its group: pages that are charged to a group which is about to die
- * make its end slower, by more than their worth. */
-static bool code_counts(const struct room *room)
+bool room_code_counts(const struct room *room)
 {
     return room->box->program->code.length > (64 << 10);
 }
@@ -501,14 +502,14 @@ int room_furnish(const struct room *room, struct error *err)
         return status;
     if ((status = make_sys()) < 0)
         return error_host(err, status, "cannot make /sys");
-    if (!code_counts(room) && (status = make_code(room)) < 0)
+    if (!room_code_counts(room) && (status = make_code(room)) < 0)
         return error_host(err, status, "cannot write the code into the box");
     return 0;
 }
 
 int room_close_off(const struct room *room, struct error *err)
 {
-    int status = code_counts(room) ? make_code(room) : 0;
+    int status = room_code_counts(room) ? make_code(room) : 0;
     if (status < 0)
         return error_host(err, status, "cannot write the code into the box");
     if ((status = show_grants(room, err)) < 0)
@@ -517,6 +518,7 @@ int room_close_off(const struct room *room, struct error *err)
         return error_host(err, status, "cannot make the root read-only");
     /* The masks come after that, because a bind takes over the flags of where it comes from: so the covers
      * are read-only too. */
+    is_roots_uid = !room->box->identity->has_uid && room->is_started_by_root;
     status = mount_pivot(".", "code/.empty", hardening_removed(proc_mask) ? NULL : mask_proc);
     return status < 0 ? error_host(err, status, "cannot change into the new root") : 0;
 }

@@ -22,9 +22,14 @@ struct room {
     struct launch *launch;
     struct room_grant grants[SPEC_GRANTS_MAX];
     size_t grant_count;
+    bool is_started_by_root;
     uid_t owner_uid; /* of the scratch directories, as the kernel of the mounting namespace counts */
     gid_t owner_gid;
 };
+
+/* Code that is small is written before the box has its group: pages that are charged to a group which is
+ * about to die make its end slower, by more than their worth. What is large counts for the box. */
+bool room_code_counts(const struct room *room);
 
 /* In the child, with its own mount namespace and the power to mount: first all that needs neither the box's
  * control groups nor its network, … */

@@ -241,14 +241,19 @@ static const struct usage_row *usage_rows(const struct cgroup *group)
     return group->version == CGROUP_V2 ? usage_rows_v2 : usage_rows_v1;
 }
 
-void cgroup_usage_open(struct cgroup *group)
+int cgroup_usage_open(struct cgroup *group, struct error *err)
 {
     for (int i = 0; i < CGROUP_USAGE_ROWS && group->version != CGROUP_NONE; i++) {
         const struct usage_row *row = &usage_rows(group)[i];
         int dir_fd = group_dir(group, row->controller);
         if (dir_fd >= 0)
             group->usage_fd[i] = openat(dir_fd, row->file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        /* What an older kernel does not count is known to be missing; what cannot be opened must not read as
+         * 0. */
+        if (dir_fd >= 0 && group->usage_fd[i] < 0 && errno != ENOENT)
+            return error_layer(err, "cgroup", -errno, "cannot open %s of the control group", row->file);
     }
+    return 0;
 }
 
 /* The figure, or `otherwise` where the kernel does not tell. */

@@ -101,7 +101,7 @@ struct cgroup_usage {
 };
 
 /* Opens the files of usage ahead: a first open in the group's directory costs ten times a read. */
-void cgroup_usage_open(struct cgroup *group);
+int cgroup_usage_open(struct cgroup *group, struct error *err);
 void cgroup_usage_read(const struct cgroup *group, struct cgroup_usage *ret);
 
 /* A descriptor that becomes ready (for *ret_events) when the group runs out of memory, or -1. */
