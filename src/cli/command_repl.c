@@ -328,14 +328,14 @@ static int repl_main(int argc, char **argv)
 
 const struct command command_repl = {
     .name = "repl",
-    .usage = "cloche repl [OPTION…]",
+    .usage = "repl [OPTIONS]",
     .summary = "an interactive session in a box",
-    .description = "Reads Python line by line and runs it in one box, whose interpreter keeps variables, "
-                   "imports and files. "
-                   "The value of an expression is shown; pictures and pages are saved as files. Ctrl-C "
-                   "interrupts what runs; "
-                   "an interpreter that dies says how, and a new one is started.\n\n"
-                   "Limits on memory, processes and disk are for the session, --wall is for each run.",
+    .description =
+        "Reads Python line by line and runs it in one box, whose interpreter keeps variables, imports and\n"
+        "files. The value of an expression is shown; pictures and pages are saved as files. Ctrl-C "
+        "interrupts\n"
+        "what runs; an interpreter that dies says how, and a new one is started.\n\n"
+        "Limits on memory, processes and disk are for the session, --wall is for each run.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .main = repl_main,

@@ -132,6 +132,8 @@ def group_of_a_container_has_the_limits():
         while not (made := set(census()["groups"]) - before) and time.monotonic() < deadline:
             time.sleep(0.05)
         group = pathlib.Path(made.pop())
+        while len((group / "cgroup.procs").read_text().split()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
         wanted = {"memory.max": str(100 << 20), "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "21", "cpu.max": "50000 100000"}
         seen = {name: (group / name).read_text().strip() for name in wanted if (group / name).exists()}
         wanted = {name: value for name, value in wanted.items() if name in seen or name != "memory.swap.max"}  # a kernel without swap
