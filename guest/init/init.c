@@ -162,11 +162,12 @@ static void wait_for_go(void)
 static void run_program(char **argv, char **envp)
 {
     umask(022); /* whatever the caller's was */
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
     if (!hardening_removed(new_session) && setsid() < 0)
         die("new_session", -errno, "cannot make a session of its own");
+    sigset_t none; /* only now: up to here a Ctrl-C at the launcher's terminal would have been for the program
+                      too */
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
     struct layers_fault fault = {0};
     if (plan->flags & PLAN_CONTAINER && plan->flags & PLAN_SIGNAL_SCOPE &&
         layers_put_on_inner_scope(&fault) < 0)

@@ -33,7 +33,10 @@ int file_write_attribute(int dir_fd, const char *path, const char *text)
     if (fd < 0)
         return -errno;
     size_t length = strlen(text);
-    ssize_t written = write(fd, text, length);
+    ssize_t written;
+    do
+        written = write(fd, text, length);
+    while (written < 0 && errno == EINTR); /* cgroup files may take long, and say so to a signal */
     if (written < 0)
         return -errno;
     return (size_t)written == length ? 0 : -EIO;

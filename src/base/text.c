@@ -181,22 +181,24 @@ size_t text_edit_distance(const char *one, const char *other)
 {
     enum { LONGEST = 64 };
     size_t rows = strnlen(one, LONGEST), columns = strnlen(other, LONGEST);
-    size_t line[LONGEST + 1];
+    size_t lines[3][LONGEST + 1]; /* this row and the two before it */
     for (size_t column = 0; column <= columns; column++)
-        line[column] = column;
+        lines[0][column] = column;
     for (size_t row = 1; row <= rows; row++) {
-        size_t diagonal = line[0];
+        size_t *line = lines[row % 3], *above = lines[(row + 2) % 3], *higher = lines[(row + 1) % 3];
         line[0] = row;
         for (size_t column = 1; column <= columns; column++) {
-            size_t above = line[column];
-            size_t best = diagonal + (one[row - 1] != other[column - 1]);
-            if (above + 1 < best)
-                best = above + 1;
+            size_t best = above[column - 1] + (one[row - 1] != other[column - 1]);
+            if (above[column] + 1 < best)
+                best = above[column] + 1;
             if (line[column - 1] + 1 < best)
                 best = line[column - 1] + 1;
+            bool swapped = row > 1 && column > 1 && one[row - 1] == other[column - 2] &&
+                           one[row - 2] == other[column - 1];
+            if (swapped && higher[column - 2] + 1 < best)
+                best = higher[column - 2] + 1;
             line[column] = best;
-            diagonal = above;
         }
     }
-    return line[columns];
+    return lines[rows % 3][columns];
 }

@@ -32,5 +32,5 @@ int text_append_utf8(struct buffer *into, const char *data, size_t length);
 
 bool text_is_utf8(const char *text, size_t length);
 
-/* Distance by insertions, deletions and substitutions, for "did you mean". */
+/* Distance by insertions, deletions, substitutions and swaps of neighbours, for "did you mean". */
 size_t text_edit_distance(const char *one, const char *other);

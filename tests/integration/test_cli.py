@@ -10,7 +10,7 @@ import time
 import box
 import pytest
 
-COMMANDS = ("run", "doctor", "image", "reap")
+COMMANDS = ("run", "repl", "doctor", "image", "reap")
 ESCAPE = b"\x1b"
 
 

@@ -238,6 +238,8 @@ __attribute__((noreturn)) static void child_main(struct box *box, const struct r
                                                  struct launch *launch, uid_t caller_uid, gid_t caller_gid)
 {
     struct error err = {0};
+    if (!hardening_removed(new_session))
+        setsid(); /* at once: a Ctrl-C at the launcher's terminal is not for us, nor for what we become */
     signal(SIGCHLD, SIG_DFL); /* or the kernel would reap for us, and we could not ask how it went */
     if (keep_own_descriptors(room, launch) < 0)
         _exit(70);
