@@ -83,6 +83,8 @@ static int64_t read_memory(pid_t pid, const char *file, const char *const *keys)
     return found ? bytes : -1;
 }
 
+static const char *const plain_keys[] = {"\nRssAnon:", "\nRssShmem:", "\nVmPTE:", "\nVmSwap:", NULL};
+
 static int compare_heavier(const void *one, const void *other)
 {
     int64_t a = ((const struct watched_weight *)one)->bytes,
@@ -102,8 +104,11 @@ static int64_t sum_proportional(struct watched_weight *weights, size_t count, in
     for (size_t i = 0; i < count && sum <= limit; i++) {
         int64_t share = read_memory(weights[i].pid, "smaps_rollup", proportional);
         int64_t tables = read_memory(weights[i].pid, "status", page_tables);
-        /* A process can hide its pages from its own user, and then all of them count as its own. */
-        sum += share < 0 ? weights[i].bytes : share + (tables > 0 ? tables : 0);
+        /* A process can hide its pages from its own user, and then all of them count as its own. One that has
+         * ended meanwhile tells nothing here either, but has none any more. */
+        if (share < 0)
+            share = read_memory(weights[i].pid, "status", plain_keys), tables = 0;
+        sum += (share > 0 ? share : 0) + (tables > 0 ? tables : 0);
     }
     return sum;
 }
@@ -114,10 +119,9 @@ static int64_t sum_proportional(struct watched_weight *weights, size_t count, in
  * the cheap sum. */
 static int64_t sum_memory(struct watchdog *watchdog, const pid_t *pids, size_t count, int64_t limit)
 {
-    static const char *const plain[] = {"\nRssAnon:", "\nRssShmem:", "\nVmPTE:", "\nVmSwap:", NULL};
     int64_t sum = 0;
     for (size_t i = 0; i < count; i++) {
-        int64_t one = read_memory(pids[i], "status", plain);
+        int64_t one = read_memory(pids[i], "status", plain_keys);
         if (one > limit)
             return one; /* no sharing makes that less */
         watchdog->weights[i] = (struct watched_weight){pids[i], one > 0 ? one : 0};
