@@ -81,19 +81,20 @@ static void name_of(int number, char *into, size_t size)
     snprintf(into, size, "box-%u-%d", (unsigned)geteuid(), number);
 }
 
-/* Root of a user namespace has only the ids that were given to it. */
-static bool ids_are_mapped(const char *map_path)
+/* Root of a user namespace has only the ids that were given to it. 1, 0, or a negative errno. */
+static int ids_are_mapped(const char *map_path)
 {
     char text[4096];
-    if (file_read_attribute(AT_FDCWD, map_path, text, sizeof text) <= 0)
-        return false;
+    int length = file_read_attribute(AT_FDCWD, map_path, text, sizeof text);
+    if (length <= 0) /* a kernel without user namespaces has no map, and all ids */
+        return length == -ENOENT ? 1 : length < 0 ? length : -EIO;
     for (char *line = text; line && *line; line = strchr(line, '\n'), line += line ? 1 : 0) {
         unsigned long long inside, outside, count;
         if (sscanf(line, "%llu %llu %llu", &inside, &outside, &count) == 3 && inside <= UID_BASE &&
             inside + count >= UID_BASE + RECORDS_MAX)
-            return true;
+            return 1;
     }
-    return false;
+    return 0;
 }
 
 /* Root, with the capabilities that make it so: a hardened container's root has none, and is like any other
@@ -108,8 +109,10 @@ static int can_give_uids(void)
         return status;
     const uint64_t needed = UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID | UINT64_C(1) << CAP_CHOWN |
                             UINT64_C(1) << CAP_SETPCAP | UINT64_C(1) << CAP_KILL;
-    return (held & needed) == needed && ids_are_mapped("/proc/self/uid_map") &&
-           ids_are_mapped("/proc/self/gid_map");
+    if ((held & needed) != needed)
+        return 0;
+    status = ids_are_mapped("/proc/self/uid_map");
+    return status > 0 ? ids_are_mapped("/proc/self/gid_map") : status;
 }
 
 /* Its owner holds a lock on it too: a record of the same number may lie in another state directory, if the
