@@ -20,8 +20,8 @@ BOMBS = {
 }
 
 
-# An emulator is 20 times slower than the machines for which a second is promised; tests/abuse holds that.
-SECONDS = 30
+# An emulator, beside other work, is 50 times slower than the machines for which a second is promised; tests/abuse holds that.
+SECONDS = 120
 
 
 @test("root", "user", "session")
@@ -32,6 +32,6 @@ def fork_bomb_dies_as_pids(engine):
     causes = ("pids", "wall_time") if without_group else ("pids",)
     for name, bomb in BOMBS.items():
         started = time.monotonic()
-        result = box.run(*accepted, "--pids", "16", "--wall", "5s", "--", *bomb, engine=engine, timeout=60)
+        result = box.run(*accepted, "--pids", "16", "--wall", "5s", "--", *bomb, engine=engine, timeout=150)
         assert result.cause in causes, (name, result)
         assert time.monotonic() - started < SECONDS, (name, result)
