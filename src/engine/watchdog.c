@@ -106,8 +106,10 @@ static int64_t sum_proportional(struct watched_weight *weights, size_t count, in
         int64_t tables = read_memory(weights[i].pid, "status", page_tables);
         /* A process can hide its pages from its own user, and then all of them count as its own. One that has
          * ended meanwhile tells nothing here either, but has none any more. */
-        if (share < 0)
-            share = read_memory(weights[i].pid, "status", plain_keys), tables = 0;
+        if (share < 0) {
+            share = read_memory(weights[i].pid, "status", plain_keys);
+            tables = 0; /* they are among the plain ones */
+        }
         sum += (share > 0 ? share : 0) + (tables > 0 ? tables : 0);
     }
     return sum;

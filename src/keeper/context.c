@@ -351,8 +351,10 @@ int context_run(struct context *context, const struct runner_order *order,
     *ret = (struct context_outcome){0};
     if (context->is_joined)
         return error_host(err, -EPIPE, "the context is dead");
-    if (context->runs_left <= 0)
-        return error_spec(err, "runs", "the context has had all its runs; open a new one"), -EBUSY;
+    if (context->runs_left <= 0) {
+        error_spec(err, "runs", "the context has had all its runs; open a new one");
+        return -EBUSY;
+    }
     struct runner_order numbered = *order;
     numbered.run = ++context->run;
     scope_buffer frame = {0};

@@ -473,3 +473,23 @@ def test_cached_pages_of_inputs_do_not_end_the_box(engine, tmp_path):
     result = box.python("import os\nf = open(os.environ['CLOCHE_INPUT'] + '/big', 'rb')\nn = 0\nwhile b := f.read(1 << 20): n += len(b)\nprint(n)",
                         "--input", path, "--memory", "48M", engine=engine)
     assert result.stdout == f"{100 << 20}\n", result
+
+
+COPY_ON_WRITE = """
+import os, time
+b = bytearray(b'x') * (100 << 20)
+for k in range(9):
+    if os.fork() == 0:
+        time.sleep(0.5 + 0.1 * k)
+        for i in range(0, len(b), 4096): b[i] = 2
+        time.sleep(9)
+time.sleep(4)
+print('had it', flush=True)
+os._exit(0)
+"""
+
+
+def test_pages_that_stop_being_shared_count(engine):
+    """Shared at first, 100 MB for all ten, then ten times that: what processes use by themselves does not change by it."""
+    result = box.python(COPY_ON_WRITE, "--memory", "200M", "--wall", "9s", "--cpu", "60s", engine=engine)
+    assert (result.cause, result.stdout) == ("memory", ""), result

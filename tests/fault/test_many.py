@@ -114,3 +114,21 @@ def test_caller_of_the_library_keeps_nothing(world, engine, who, tmp_path):
     left = world.leftovers()
     world.shell("rm -f /tmp/many /tmp/libcloche.so.0")
     assert left == {}
+
+
+def test_boxes_of_a_killed_caller_with_threads_end_with_it(world, engine, tmp_path):
+    """A child that is being made must not hold the sockets and locks of its caller's other boxes, which would live on."""
+    library = box.BUILD / "libcloche.so"
+    if not library.exists():
+        pytest.skip(f"no {library}")
+    program = build_tool("many_killed", tmp_path, f"-I{box.ROOT / 'include'}", str(library), "-pthread")
+    shutil.copy(program, world.outside("/tmp/many_killed"))
+    shutil.copy(library.resolve(), world.outside("/tmp/libcloche.so.0"))
+    world.baseline = world.census()
+    for milliseconds in range(2, 20, 3):
+        world.run("env", "LD_LIBRARY_PATH=/tmp", "/tmp/many_killed", engine, str(milliseconds), timeout=60)
+    time.sleep(3)
+    world.cloche("reap")
+    left = world.leftovers()
+    world.shell("rm -f /tmp/many_killed /tmp/libcloche.so.0")
+    assert left == {}

@@ -10,23 +10,24 @@ struct seen {
     size_t events;
     size_t bytes;
     int64_t sum;
+    uint64_t content;
     int end;
 };
 
-static void check_inside(struct slice part, const uint8_t *data, size_t size)
+/* Reads it all: the address sanitizer sees what lies outside, and the sum is compared. */
+static void check_part(struct slice part, size_t size, struct seen *seen)
 {
     check(part.length <= size, "no part is longer than all");
-    for (size_t i = 0; i < part.length; i++) /* reading it is the check, under the address sanitizer */
-        check(part.data[i] || !part.data[i], "it can be read");
-    (void)data;
+    for (size_t i = 0; i < part.length; i++)
+        seen->content = seen->content * 31 + (unsigned char)part.data[i];
 }
 
-static void check_event(const struct runner_event *event, const uint8_t *data, size_t size, struct seen *seen)
+static void check_event(const struct runner_event *event, size_t size, struct seen *seen)
 {
     size_t media_bytes = 0;
-    check_inside(event->body, data, size);
+    check_part(event->body, size, seen);
     for (size_t i = 0; i < event->media_count; i++) {
-        check_inside(event->media[i].content, data, size);
+        check_part(event->media[i].content, size, seen);
         check(strlen(event->media[i].type) <= RUNNER_MEDIA_TYPE_MAX, "media types are short");
         media_bytes += event->media[i].content.length;
     }
@@ -51,7 +52,7 @@ static struct seen read_all(const uint8_t *data, size_t size, size_t step)
         struct runner_event event;
         seen.end = runner_reader_feed(&reader, data + at, length, &err);
         while (seen.end >= 0 && (seen.end = runner_reader_next(&reader, &event, &err)) > 0)
-            check_event(&event, data, size, &seen);
+            check_event(&event, size, &seen);
     }
     check(seen.end >= 0 || err.text[0], "a refusal has a reason");
     return seen;
@@ -60,7 +61,8 @@ static struct seen read_all(const uint8_t *data, size_t size, size_t step)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct seen whole = read_all(data, size, size ? size : 1), pieces = read_all(data, size, 3);
-    check(whole.events == pieces.events && whole.bytes == pieces.bytes && whole.sum == pieces.sum,
+    check(whole.events == pieces.events && whole.bytes == pieces.bytes && whole.sum == pieces.sum &&
+              whole.content == pieces.content,
           "pieces say the same as the whole");
     return 0;
 }

@@ -245,6 +245,20 @@ def test_limits_hold_for_an_ordinary_user(user, engine, limit, code, cause):
     assert user.world.leftovers() == {}
 
 
+def test_process_that_hides_its_pages_is_counted_in_full(user, engine):
+    code = ("import ctypes, os, time\nfor k in range(6):\n    if os.fork() == 0:\n        ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n"
+            "        time.sleep(0.1)\n        b = bytearray(b'x') * (150 << 20)\n        time.sleep(4)\n        os._exit(0)\n"
+            "time.sleep(4)\nprint('had it')")
+    result = parse(user.cloche(engine, "--memory", "200M", "-e", code))
+    assert (result["cause"], result["stdout"]) == ("memory", ""), result
+
+
+def test_root_of_a_user_namespace_has_only_its_own_ids(user):
+    done = user.run("unshare", "--user", "--map-root-user", "/tmp/cloche", "run", "--json", *ACCEPTED["container"],
+                    "-e", "print('ran')")
+    assert parse(done)["stdout"] == "ran\n", done
+
+
 def test_python_and_collected_files(user, engine):
     done = user.cloche(engine, "--output", f"{HOME}/out", "-e", "open('a.txt', 'w').write('42'); print('done')")
     result = parse(done)

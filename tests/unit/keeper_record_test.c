@@ -357,6 +357,30 @@ static void names_that_are_not_ours_are_left_alone(void **state)
     in_child(stranger_body, *state);
 }
 
+static void directory_in_use_body(void *data)
+{
+    const struct scratch *scratch = data;
+    struct record record;
+    become_owner(scratch);
+    take(&record);
+    make_directory(&record);
+    /* As after a change of the environment: the record that says who lives is looked for elsewhere. */
+    must(mkdirat(scratch->fd, "other", 0700) == 0);
+    must(setenv("XDG_RUNTIME_DIR", scratch_path(scratch, "other"), 1) == 0);
+    reap();
+    must(access(record.identity.directory, F_OK) == 0);
+    char directory[sizeof record.identity.directory];
+    snprintf(directory, sizeof directory, "%s", record.identity.directory);
+    scope_close_fd(&record.identity.directory_fd); /* its owner is dead */
+    reap();
+    must(access(directory, F_OK) < 0);
+}
+
+static void directory_in_use_is_not_reaped(void **state)
+{
+    in_child(directory_in_use_body, *state);
+}
+
 /* ---- state directories that are traps ---- */
 
 static void foreign_directory_body(void *data)
@@ -531,6 +555,7 @@ int main(void)
         SCRATCH_TEST(private_directory_goes_with_the_record),
         SCRATCH_TEST(private_directory_starts_empty),
         SCRATCH_TEST(what_a_dead_owner_left_is_reaped),
+        SCRATCH_TEST(directory_in_use_is_not_reaped),
         SCRATCH_TEST(living_owner_is_left_alone_until_he_is_killed),
         SCRATCH_TEST(leftover_that_is_met_is_swept_and_its_number_taken),
         SCRATCH_TEST(number_that_another_process_holds_is_passed_over),

@@ -152,6 +152,43 @@ static void child_placed_elsewhere_may_run_anywhere(void **state)
     close(pidfd);
 }
 
+static void child_starts_with_all_signals_blocked(void **state)
+{
+    (void)state;
+    int pidfd = -1, status;
+    sigset_t before, after, now;
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &before), 0);
+    pid_t pid = process_clone(0, -1, &pidfd);
+    if (pid == 0) {
+        sigprocmask(SIG_BLOCK, NULL, &now);
+        _exit(sigismember(&now, SIGINT) == 1 && sigismember(&now, SIGTERM) == 1 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, NULL, &after), 0);
+    assert_int_equal(sigismember(&before, SIGINT), sigismember(&after, SIGINT));
+    close(pidfd);
+}
+
+static void close_body(void *data)
+{
+    (void)data;
+    int fds[6];
+    for (int i = 0; i < 6; i++)
+        must((fds[i] = fcntl(0, F_DUPFD_CLOEXEC, 40 + 7 * i)) >= 0);
+    const int kept[] = {fds[4], -1, fds[1], fds[1], 1};
+    must(process_close_all_but(kept, sizeof kept / sizeof *kept) == 0);
+    for (int i = 0; i < 6; i++)
+        must((fcntl(fds[i], F_GETFD) >= 0) == (i == 1 || i == 4));
+    must(fcntl(0, F_GETFD) >= 0 && fcntl(1, F_GETFD) >= 0 && fcntl(2, F_GETFD) >= 0);
+}
+
+static void all_descriptors_but_some_are_closed(void **state)
+{
+    (void)state;
+    in_child(close_body, NULL);
+}
+
 static void long_message_does_not_overrun(void **state)
 {
     struct pair *pair = *state;
@@ -221,6 +258,8 @@ int main(void)
         PAIR_TEST(end_is_told_from_failure),
         PAIR_TEST(sending_to_nobody_is_an_errno_and_no_signal),
         PAIR_TEST(descriptors_that_nobody_asked_for_do_not_pile_up),
+        PAIR_TEST(child_starts_with_all_signals_blocked),
+        PAIR_TEST(all_descriptors_but_some_are_closed),
         PAIR_TEST(long_message_does_not_overrun),
         PAIR_TEST(several_descriptors_arrive_in_order),
         PAIR_TEST(child_placed_elsewhere_may_run_anywhere),
