@@ -50,7 +50,12 @@ static int put_on_landlock(const struct layers_wanted *wanted, struct layers_sta
     };
     const char *path = NULL;
     int ruleset = wanted->ruleset_fd;
-    if (ruleset < 0)
+    bool scopes_only = plan->flags & PLAN_SCOPES_ONLY;
+    if (scopes_only && (abi < 6 || hardening_removed(landlock_scope)))
+        return 0;
+    if (scopes_only)
+        ruleset = landlock_ruleset_new(abi, false, LANDLOCK_SCOPE_SIGNALS | LANDLOCK_SCOPE_ABSTRACT_SOCKETS);
+    else if (ruleset < 0)
         ruleset = landlock_ruleset_build(abi, groups, sizeof groups / sizeof *groups, &path);
     if (ruleset < 0)
         return layers_fail(fault, "landlock", ruleset, path ? path : "cannot make a Landlock ruleset");

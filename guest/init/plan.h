@@ -21,7 +21,10 @@ enum plan_flag {
     PLAN_CHANNEL = 1 << 9,       /* the program gets a socket to the host as descriptor INIT_CHANNEL_FD */
     PLAN_RULESET_COMES = 1 << 8, /* the file rules come with INIT_ENTER, not as paths */
     PLAN_HOST_VIEW = 1 << 7,     /* the image is the view of the host's programs */
-    PLAN_HELPED = 1 << 6,       /* a child of ours is detaching the old root and masking /proc: wait for it */
+    PLAN_HELPED = 1 << 6,  /* a child of ours is detaching the old root and masking /proc: wait for it */
+    PLAN_FORKED = 1 << 10, /* init and program were forked from another box, whose layers they wear already */
+    PLAN_SCOPES_ONLY = 1 << 11, /* Landlock without rules for files: those would name the files of one box,
+                                   and this one's program may be forked into others */
     PLAN_MOUNTED_ROOT = 1 << 5, /* the root must be read-only and the scratch places writable */
 };
 
@@ -77,7 +80,8 @@ struct init_message {
 /* From the launcher, one byte each. */
 enum init_order {
     /* With descriptors. Container: to the child before it becomes init, see engine/container/entry.h.
-     * Process: to init, with the Landlock ruleset. */
+     * Process: to init, with the Landlock ruleset. Without, to a forked box: its user is mapped (to its first
+     * process, over the control socket); its mounts are made (to its program, over the channel). */
     INIT_ENTER = 'e',
     INIT_GO = 'g',
     INIT_INTERRUPT = 'i', /* SIGINT to the program */

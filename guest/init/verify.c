@@ -222,8 +222,8 @@ int verify_layers(const struct init_plan *plan, const struct layers_state *state
     if (verify_init(fault) < 0)
         return -1;
     /* Without a root of its own the box has no place for the proof. */
-    if (plan->flags & PLAN_LANDLOCK && hardening_verified(landlock) && !hardening_removed(private_root) &&
-        verify_landlock(plan, fault) < 0)
+    if (plan->flags & PLAN_LANDLOCK && !(plan->flags & PLAN_SCOPES_ONLY) && hardening_verified(landlock) &&
+        !hardening_removed(private_root) && verify_landlock(plan, fault) < 0)
         return -1;
     if (plan->flags & PLAN_SIGNAL_SCOPE && hardening_verified(landlock_scope) &&
         verify_scope(plan, state, fault) < 0)

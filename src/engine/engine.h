@@ -32,11 +32,23 @@ void program_free(struct program *program);
 /* What identifies a box on the host, given by keeper/record.h. */
 struct box_identity {
     char name[64]; /* unique, plain, starts with the owner tag: names groups and directories */
-    bool has_uid;  /* the launcher is root: uid is one that only this box has */
+    bool has_uid;  /* the launcher is root: uid is one that only this box has … */
     uid_t uid;
+    uid_t first_uid; /* … of this range, which is for boxes only */
+    unsigned uid_count;
     char directory[512]; /* a private host directory of the box, removed with it; made only where needed */
     int directory_fd;    /* -1: not made */
 };
+
+/* Whose uids a forked box's user namespace cannot map: its own and those of the boxes that it descends from,
+ * as offsets into the range, ascending. */
+enum { FORK_GENERATIONS_MAX = 24 }; /* the kernel nests user and pid namespaces 32 deep */
+struct uid_line {
+    unsigned taken[FORK_GENERATIONS_MAX + 1];
+    unsigned count;
+};
+
+struct family;
 
 struct box {
     const struct engine *engine;
@@ -53,7 +65,12 @@ struct box {
     int stdin_fd, stdout_fd, stderr_fd; /* our ends */
     bool wants_channel;                 /* a socket for the program, beside its streams: see runtime/ */
     int channel_fd;                     /* our end of it; -1: none */
-    int listener_fd;                    /* seccomp notifications; -1: none */
+    int listener_fd;                    /* seccomp notifications; of a forked box: what its family tells */
+    bool is_forkable;                   /* its program may be forked into boxes of their own */
+    bool is_fork;                       /* this one came about so: its init is not our child */
+    struct family *family;              /* with whom it shares a filter, see engine/container/forking.h */
+    pid_t program_pid;                  /* of a forkable box, or a fork */
+    struct uid_line uid_line;           /* of both too */
     int answer_error;                   /* an errno: a call of the guest could not be answered */
     int scratch_fd;                     /* directory that holds output/, tmp/ … of the box */
     struct cgroup group;                /* CGROUP_NONE: the box has no group */
@@ -81,12 +98,24 @@ struct measurement {
     bool disk_is_full;
 };
 
+struct fork_request {
+    /* Tells the program of the parent to fork with these descriptors. */
+    int (*order)(void *data, const int *fds, size_t count);
+    void *data;
+    int words_fd;    /* where the program would say that it does not */
+    bool with_files; /* the child gets a copy of the parent's files; else empty scratch space */
+};
+
 struct engine {
     enum isolation isolation;
     const char *name;
     /* Directory names as the program sees them; `into` may be ignored for constants. */
     const char *(*path_of)(const struct box *box, const char *which, char *into, size_t size);
     int (*start)(struct box *box, struct result *result, struct error *err);
+    /* Forks the program of a box that was started as forkable into a box of its own, which is as start()
+     * leaves one, with its program waiting for orders. NULL: the engine cannot. */
+    int (*fork)(struct box *parent, struct box *child, const struct fork_request *request,
+                struct result *result, struct error *err);
     void (*measure)(struct box *box, struct measurement *now);
     /* A message that waits on listener_fd. Returns true when the box must end; *ret_call names the call. */
     bool (*answer)(struct box *box, const char **ret_call);

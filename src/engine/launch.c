@@ -186,9 +186,10 @@ int launch_write_plan(const struct box *box, const struct plan_lists *lists, str
         .write_count = (uint32_t)lists->write_paths.count,
         .device_count = (uint32_t)lists->device_paths.count,
     };
-    plan_rlimits(box, &plan);
+    if (!(lists->flags & PLAN_FORKED)) /* a fork has its parent's; the launcher lowers them */
+        plan_rlimits(box, &plan);
     scope_buffer block = {0};
-    const char *directory = program->working_directory;
+    const char *directory = program->working_directory ? program->working_directory : "";
     int status = buffer_append(&block, &plan, sizeof plan);
     if (status == 0)
         status = buffer_append(&block, directory, strlen(directory) + 1);

@@ -20,8 +20,8 @@ struct supervise_io {
     void (*progress)(void *data, int64_t elapsed_us, const struct measurement *now);
     void *data;
     /* The box has a channel for its program (box.channel_fd); called when the program is about to start. */
-    bool with_channel;
-    void (*started)(void *data, const struct box *box);
+    bool with_channel, forkable;
+    void (*started)(void *data, struct box *box);
     int64_t lifetime_ms; /* 0: the limits of wall and CPU time are for the whole; else this is */
     int cancel_fd;       /* readable: the run is to be cancelled; -1: never */
 };

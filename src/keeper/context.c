@@ -5,6 +5,7 @@
 #include "engine/launch.h"
 #include "keeper/run.h"
 #include "os/process.h"
+#include "runtime/runner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +19,6 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "runner_archive.h" /* the runner, packed by runtime/pack_runner.py */
 
 enum {
     LIFETIME_DEFAULT_MS = 3600 * 1000,
@@ -50,7 +49,7 @@ struct context {
     struct result *result;
 };
 
-static void box_started(void *data, const struct box *box)
+static void box_started(void *data, struct box *box)
 {
     struct context *context = data;
     int channel = fcntl(box->channel_fd, F_DUPFD_CLOEXEC, 0),
@@ -104,27 +103,6 @@ static void cancel(struct context *context)
 {
     uint64_t one = 1;
     (void)!write(context->cancel_fd, &one, sizeof one);
-}
-
-/* The archive is the code; python executes it whatever its name. */
-static int prepare_spec(struct context *context, struct error *err)
-{
-    struct spec *spec = context->spec;
-    if (spec->command.count || spec->code.length)
-        return error_spec(err, "code", "code: a context takes its code run by run");
-    if (spec->language && strcmp(spec->language, "python") != 0)
-        return error_spec(err, "language", "language: there are contexts for python only, not for '%.64s'",
-                          spec->language);
-    char channel[16];
-    snprintf(channel, sizeof channel, "%d", INIT_CHANNEL_FD);
-    int status = spec_set(spec, "language", "python", err);
-    if (status == 0 && buffer_append(&spec->code, runner_archive, sizeof runner_archive) < 0)
-        status = error_host(err, -ENOMEM, "cannot load the runner");
-    if (status == 0 && string_list_add(&spec->arguments, channel) < 0)
-        status = error_host(err, -ENOMEM, "cannot load the runner");
-    spec->has_code = true;
-    spec->stdin_kind = STDIN_NONE;
-    return status;
 }
 
 static int wait_for_box(struct context *context, struct error *err)
@@ -206,7 +184,7 @@ int context_open(struct spec *spec, const struct policy *policy, const struct co
     context->runs_left = context->options.runs_max ? context->options.runs_max : RUNS_DEFAULT;
     int status = context->cancel_fd < 0 ? error_host(err, -errno, "cannot make a context") : 0;
     if (status == 0)
-        status = prepare_spec(context, err);
+        status = runner_prepare_spec(spec, err);
     if (status == 0) {
         status = -pthread_create(&context->thread, NULL, box_main, context);
         context->has_thread = status == 0;

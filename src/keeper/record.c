@@ -219,6 +219,8 @@ int record_take(struct record *ret, struct error *err)
         name_of(number, ret->identity.name, sizeof ret->identity.name);
         ret->identity.has_uid = own_uids > 0;
         ret->identity.uid = (uid_t)(UID_BASE + number);
+        ret->identity.first_uid = UID_BASE;
+        ret->identity.uid_count = RECORDS_MAX;
         return 0;
     }
     return error_host(err, -EUSERS, "%d boxes are alive already", RECORDS_MAX);

@@ -3,18 +3,15 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "keeper/collect.h"
-#include "keeper/record.h"
-#include "os/process.h"
+#include "keeper/lease.h"
 #include "runtime/language.h"
 #include "runtime/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { ARTIFACT_MAX = 128 << 20 };
@@ -44,52 +41,17 @@ struct step {
 
 static const struct supervise_io silent_io = {.forward_fd = {-1, -1}, .cancel_fd = -1};
 
-/* Gives everything back; harmless when done already. */
-static int box_close(struct box *box)
-{
-    if (box->pid > 0 && !box->is_reaped) {
-        box->engine->stop(box);
-        process_pidfd_kill(box->pidfd, SIGKILL);
-        while (waitpid(box->pid, NULL, __WALL) < 0 && errno == EINTR)
-            ;
-        box->is_reaped = true;
-    }
-    int status = box->engine ? box->engine->destroy(box) : 0;
-    int *fds[] = {&box->pidfd,     &box->control_fd,  &box->stdin_fd,   &box->stdout_fd,
-                  &box->stderr_fd, &box->listener_fd, &box->scratch_fd, &box->channel_fd};
-    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
-        scope_close_fd(fds[i]);
-    return status;
-}
-
-static void box_close_at_scope_end(struct box *box)
-{
-    box_close(box);
-}
-
-/* The last attempt: whatever came of it, the lock goes, so that a reaper can have what is left. */
-static void record_give_back_at_scope_end(struct record *record)
-{
-    record_give_back(record);
-    scope_close_fd(&record->lock_fd);
-    scope_close_fd(&record->state_fd);
-}
-
-static int collect_step(const struct run *run, const struct step *step, struct box *box,
+/* The artifact of a compile step, or the files of a run. */
+static int collect_step(const struct run *run, const struct step *step, struct lease *lease,
                         struct result *result, struct error *err)
 {
-    if (box->scratch_fd < 0)
+    if (!step->artifact)
+        return lease_collect(lease, run->target_fd, result, err);
+    if (lease->box.scratch_fd < 0 || result->cause != CAUSE_exit || result->exit_code != 0)
         return 0;
-    /* The guest may have closed it: that is no reason to lose its result. */
-    scope_fd output = file_open_directory(box->scratch_fd, "output");
-    if (output < 0 && !step->artifact)
-        return result_add_omission(result, ".", "the output directory cannot be opened");
+    scope_fd output = file_open_directory(lease->box.scratch_fd, "output");
     if (output < 0)
         return error_host(err, output, "cannot open the output directory of the box");
-    if (!step->artifact)
-        return collect_files(output, run->target_fd, step->limits, result, err);
-    if (result->cause != CAUSE_exit || result->exit_code != 0)
-        return 0;
     return collect_one(output, step->artifact, ARTIFACT_MAX, step->ret_artifact, err);
 }
 
@@ -111,40 +73,29 @@ static int prepare_program(const struct run *run, const struct step *step, struc
 /* One box: made, run, collected, gone. */
 static int run_step(const struct run *run, const struct step *step, struct result *result, struct error *err)
 {
-    struct record record __attribute__((cleanup(record_give_back_at_scope_end))) = RECORD_UNSET;
-    struct program program __attribute__((cleanup(program_free))) = {0};
-    int status = record_take(&record, err);
-    if (status < 0)
-        return status;
-    struct box box __attribute__((cleanup(box_close_at_scope_end)));
-    box_init(&box);
-    box.engine = run->spec->isolation == ISOLATION_CONTAINER ? &engine_container : &engine_process;
-    box.spec = run->spec;
-    box.image = run->image;
-    struct limits limits = *step->limits;
-    if (step->io->lifetime_ms) {
-        limits.value[LIMIT_wall] = step->io->lifetime_ms;
-        limits.value[LIMIT_cpu] = step->io->lifetime_ms * (limits.value[LIMIT_cpus] / 1000 + 1);
-    }
-    box.limits = &limits;
-    box.wants_channel = step->io->with_channel;
-    box.identity = &record.identity;
-    box.cgroups = &run->cgroups;
-    box.program = &program;
+    scope_lease lease;
+    int status = lease_open(&lease,
+                            &(struct lease_terms){.spec = run->spec,
+                                                  .image = run->image,
+                                                  .cgroups = &run->cgroups,
+                                                  .limits = step->limits,
+                                                  .lifetime_ms = step->io->lifetime_ms},
+                            err);
+    struct box *box = &lease.box;
+    box->wants_channel = step->io->with_channel;
+    box->is_forkable = step->io->forkable;
     result->isolation = run->spec->isolation;
-    if (box.engine->isolation == ISOLATION_PROCESS)
-        status = record_make_directory(&record, err);
     if (status == 0)
-        status = prepare_program(run, step, &box, &program, err);
+        status = prepare_program(run, step, box, &lease.program, err);
     if (status == 0)
-        status = box.engine->start(&box, result, err);
+        status = box->engine->start(box, result, err);
     if (status == 0 && step->io->started)
-        step->io->started(step->io->data, &box);
+        step->io->started(step->io->data, box);
     if (status == 0)
-        status = supervise_run(&box, step->io, result, err);
+        status = supervise_run(box, step->io, result, err);
     if (status == 0)
-        status = collect_step(run, step, &box, result, err);
-    if (box_close(&box) < 0 || record_give_back(&record) < 0)
+        status = collect_step(run, step, &lease, result, err);
+    if (lease_close(&lease) < 0)
         result->left_behind = true;
     return status;
 }

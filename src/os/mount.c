@@ -67,6 +67,15 @@ int mount_attach(int tree_fd, int dir_fd, const char *path)
                : 0;
 }
 
+int mount_detached(const char *type, unsigned flags)
+{
+    scope_fd context = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
+    if (context < 0 || syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return -errno;
+    long mount_fd = syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, mount_attributes(flags));
+    return mount_fd < 0 ? -errno : (int)mount_fd;
+}
+
 int mount_bind(int from_dir_fd, const char *from, int to_dir_fd, const char *to, unsigned flags)
 {
     scope_fd tree = mount_clone_tree(from_dir_fd, from, flags, -1);

@@ -37,6 +37,9 @@ int mount_restrict(int dir_fd, const char *path, unsigned flags);
 /* Takes MOUNT_READ_ONLY away from the mount at path (not below). */
 int mount_make_writable(int dir_fd, const char *path);
 
+/* A new file system that is not at any place yet. */
+int mount_detached(const char *type, unsigned flags);
+
 /* mount(2) of a new file system instance. */
 int mount_new(const char *type, const char *path, unsigned flags, const char *options);
 

@@ -48,6 +48,21 @@ pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
     return (pid_t)pid;
 }
 
+int process_call_apart_with(int flags, int (*call)(void *data), void *data)
+{
+    char stack[32768] __attribute__((aligned(16)));
+    struct process_signals signals; /* no handler of the caller's may run in it, on the caller's own memory */
+    process_signals_block(&signals);
+    pid_t pid = clone(call, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD | flags, data);
+    int code = errno;
+    process_signals_restore(&signals);
+    if (pid < 0)
+        return -code;
+    while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+        ;
+    return 0;
+}
+
 void process_place_elsewhere(pid_t pid)
 {
     cpu_set_t all, others;

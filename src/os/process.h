@@ -17,6 +17,15 @@ void process_signals_restore(const struct process_signals *former);
  * negative errno. In the child all signals are blocked. */
 pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
 
+/* Calls a function in a child that shares our memory, and waits for its end: for what a process can do only
+ * to itself. We sleep meanwhile, so that it may use our errno; it must end by a raw exit_group. `flags` of
+ * clone beside those. */
+int process_call_apart_with(int flags, int (*call)(void *data), void *data);
+static inline int process_call_apart(int (*call)(void *data), void *data)
+{
+    return process_call_apart_with(0, call, data);
+}
+
 /* Moves a child that was just cloned to another CPU than ours, which it may leave again at once. The kernel
  * often puts it into our own queue, where it would wait until we sleep, although another CPU is idle. Only a
  * hint: without it all works, later. */
@@ -43,6 +52,6 @@ int process_send(int socket_fd, const void *data, uint32_t length, int fd);
 int process_receive(int socket_fd, void *into, uint32_t size, int *ret_fd);
 
 /* The same with several descriptors; places in `fds` for which none came are -1. */
-enum { PROCESS_DESCRIPTORS_MAX = 8 };
+enum { PROCESS_DESCRIPTORS_MAX = 16 };
 int process_send_many(int socket_fd, const void *data, uint32_t length, const int *fds, size_t count);
 int process_receive_many(int socket_fd, void *into, uint32_t size, int *fds, size_t room);

@@ -219,15 +219,25 @@ int runner_reader_next(struct runner_reader *reader, struct runner_event *ret, s
     return 1;
 }
 
+/* NULL, which jansson hands on as a failure, when a text is not UTF-8. */
+static json_t *json_of_list(const struct string_list *list)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; array && list && i < list->count; i++)
+        if (json_array_append_new(array, json_string(list->items[i])) < 0) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
 static json_t *order_header(const struct runner_order *order)
 {
-    json_t *header = json_object(), *arguments = json_array();
-    int status = header && arguments ? 0 : -1;
+    json_t *header = json_object();
+    int status = header ? 0 : -1;
     status |= json_object_set_new(header, "type", json_string("run"));
     status |= json_object_set_new(header, "run", json_integer(order->run));
-    for (size_t i = 0; order->arguments && i < order->arguments->count; i++)
-        status |= json_array_append_new(arguments, json_string(order->arguments->items[i]));
-    status |= json_object_set_new(header, "arguments", arguments);
+    status |= json_object_set_new(header, "arguments", json_of_list(order->arguments));
     if (order->stdin_text)
         status |= json_object_set_new(header, "stdin",
                                       json_stringn(order->stdin_text->data, order->stdin_text->length));
@@ -270,4 +280,25 @@ int runner_write_run(struct buffer *into, const struct runner_order *order)
 int runner_write_question(struct buffer *into, struct slice code)
 {
     return write_frame(into, json_pack("{s:s}", "type", "complete"), code);
+}
+
+int runner_write_fork(struct buffer *into, int landlock_abi)
+{
+    return write_frame(into, json_pack("{s:s, s:i}", "type", "fork", "landlock", landlock_abi),
+                       (struct slice){"", 0});
+}
+
+int runner_write_preload(struct buffer *into, const struct string_list *modules)
+{
+    return write_frame(into, json_pack("{s:s, s:o}", "type", "preload", "modules", json_of_list(modules)),
+                       (struct slice){"", 0});
+}
+
+int runner_write_main(struct buffer *into, const char *path, const struct string_list *arguments,
+                      const struct string_list *environment)
+{
+    return write_frame(into,
+                       json_pack("{s:s, s:s, s:o, s:o}", "type", "main", "path", path, "arguments",
+                                 json_of_list(arguments), "environment", json_of_list(environment)),
+                       (struct slice){"", 0});
 }

@@ -104,3 +104,13 @@ int runner_write_run(struct buffer *into, const struct runner_order *order);
 
 /* Asks whether this code, typed so far, is complete; the answer is an event. */
 int runner_write_question(struct buffer *into, struct slice code);
+
+/* Tells it to fork itself into the box whose descriptors come with the frame. */
+int runner_write_fork(struct buffer *into, int landlock_abi);
+
+/* Tells it to import these, and to get ready to be forked many times; answered by `ready`. */
+int runner_write_preload(struct buffer *into, const struct string_list *modules);
+
+/* Tells it to become the program at `path` in the box: no word of the protocol comes from it any more. */
+int runner_write_main(struct buffer *into, const char *path, const struct string_list *arguments,
+                      const struct string_list *environment);

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 
-from . import execute, reporting, rich, streams
+from . import execute, forking, preload, reporting, rich, script, streams
 from .wire import Channel, Closed
 
 PROTOCOL = 1
@@ -28,6 +28,7 @@ class Runner:
         self.run_id = None
         self.count = 0
         self.is_running = False
+        self.outputs = ()
 
     def send(self, message, body=b"", /, **fields):
         self.channel.send({"type": message, "run": self.run_id, **fields}, body)
@@ -42,7 +43,9 @@ class Runner:
             output.flush()
 
     def prepare(self):
-        """The surroundings that code expects of a notebook."""
+        """The surroundings that code expects of a notebook; a program that we become has its own."""
+        if self.outputs:
+            return
         self.outputs = streams.make_outputs(self.send, self.channel.lock)
         sys.stdout, sys.stderr = self.outputs
         builtins.input = streams.read_answer
@@ -52,7 +55,6 @@ class Runner:
         sys.meta_path.insert(0, AfterImport({"tqdm.std": reporting.follow_tqdm}))
         sys.meta_path.append(NotebookNames())
         os.environ["MPLBACKEND"] = "module://cloche.figures"
-        signal.signal(signal.SIGINT, self.interrupt)
 
     def interrupt(self, _number, _frame):
         if self.is_running:
@@ -60,18 +62,45 @@ class Runner:
             raise KeyboardInterrupt
 
     def serve(self):
-        self.send("ready", protocol=PROTOCOL, language="python", version=sys.version.split()[0])
+        """Until the host is gone, or there is a program to become: that is returned."""
+        self.say_ready()
         while True:
             try:
                 header, body = self.channel.receive()
             except Closed:
-                return
+                return None
+            if header.get("type") == "main":
+                return script.Script(header)
             if header.get("type") == "run":
+                self.prepare()
                 self.run(header, body)
+            elif header.get("type") == "fork":
+                self.fork(header)
+            elif header.get("type") == "preload":
+                preload.load(header.get("modules", []))
+                self.say_ready()
             elif header.get("type") == "complete":
                 self.send("completeness", text=execute.completeness(body.decode("utf-8", "replace")))
             else:
                 self.send("refused", text=f"there is no message '{header.get('type')}'")
+
+    def say_ready(self):
+        self.send("ready", protocol=PROTOCOL, language="python", version=sys.version.split()[0])
+
+    def fork(self, header):
+        """The copy goes on where we are, with a host and a box of its own, and says that it is ready."""
+        fds = self.channel.take_fds()
+        forking.reap()
+        self.flush()
+        try:
+            forking.check()
+            if forking.fork(fds, header.get("landlock", 0)):
+                self.say_ready()
+                return
+        except forking.Refused as error:
+            self.send("refused", text=str(error))
+        for fd in fds:
+            os.close(fd)
 
     def run(self, header, body):
         self.run_id = header.get("run")
@@ -151,8 +180,11 @@ class NotebookNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def main():
     runner = Runner(int(sys.argv[1]))
     os.set_inheritable(runner.channel.fd, False)
-    runner.prepare()
-    runner.serve()
+    signal.signal(signal.SIGINT, runner.interrupt)
+    program = runner.serve()
+    if program:
+        runner.channel.close()
+        program.run()
 
 
 if __name__ == "__main__":

@@ -4,12 +4,12 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "engine/container/entry.h"
+#include "engine/container/forking.h"
 #include "engine/container/identity.h"
 #include "engine/container/inspect.h"
 #include "engine/container/room.h"
 #include "engine/launch.h"
 #include "engine/layers.h"
-#include "engine/notify.h"
 #include "engine/watchdog.h"
 #include "os/hardening.h"
 #include "os/landlock.h"
@@ -71,67 +71,6 @@ static int choose_group_limits(const struct box *box, struct cgroup_limits *ret,
     return 0;
 }
 
-static void room_close(struct room *room)
-{
-    for (size_t i = 0; i < room->grant_count; i++) {
-        scope_close_fd(&room->grants[i].userns_fd);
-        free(room->grants[i].own_path);
-    }
-}
-
-static int open_grant(const struct box *box, const struct grant *grant, struct room_grant *ret,
-                      struct error *err)
-{
-    struct stat status;
-    if (lstat(grant->host_path, &status) < 0)
-        return error_host(err, -errno, "cannot look at '%s'", grant->host_path);
-    if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
-        return error_spec(err, "input", "'%s' is neither a file nor a directory", grant->host_path);
-    ret->host_path = grant->host_path;
-    ret->device = status.st_dev;
-    ret->inode = status.st_ino;
-    ret->is_directory = S_ISDIR(status.st_mode);
-    ret->writable = grant->kind == GRANT_WRITE;
-    ret->path = grant->host_path + 1;
-    if (grant->kind == GRANT_INPUT) {
-        if (asprintf(&ret->own_path, "data/input/%s", grant->name) < 0)
-            return error_host(err, -ENOMEM, "input");
-        ret->path = ret->own_path;
-    }
-    if (box->identity->has_uid && !hardening_removed(box_uid)) {
-        ret->userns_fd = identity_mapping_namespace(status.st_uid, status.st_gid, box->identity->uid);
-        bool unsupported = ret->userns_fd == -EPERM || ret->userns_fd == -ENOSYS || ret->userns_fd == -EINVAL;
-        if (ret->userns_fd < 0 && (ret->writable || !unsupported))
-            return error_host(err, ret->userns_fd, "cannot map the owner of '%s'", grant->host_path);
-    }
-    return 0;
-}
-
-/* Shorter paths first, so that a grant inside another is not covered by it. */
-static int compare_grants(const void *one, const void *other)
-{
-    size_t a = strlen(((const struct room_grant *)one)->path),
-           b = strlen(((const struct room_grant *)other)->path);
-    return a < b ? -1 : a > b;
-}
-
-static int open_room(struct box *box, struct room *room, struct error *err)
-{
-    for (size_t i = 0; i < box->spec->grant_count; i++) {
-        struct room_grant *grant = &room->grants[room->grant_count++];
-        *grant = (struct room_grant){.userns_fd = -1};
-        int status = open_grant(box, &box->spec->grants[i], grant, err);
-        if (status < 0)
-            return status;
-    }
-    room->is_started_by_root = geteuid() == 0;
-    qsort(room->grants, room->grant_count, sizeof *room->grants, compare_grants);
-    bool mapped = box->identity->has_uid && !hardening_removed(box_uid);
-    room->owner_uid = mapped ? box->identity->uid : box->identity->has_uid ? 0 : BOX_UID_INSIDE;
-    room->owner_gid = mapped ? box->identity->uid : box->identity->has_uid ? 0 : BOX_GID_INSIDE;
-    return 0;
-}
-
 static int write_plan(struct box *box, struct launch *launch, struct error *err)
 {
     scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_LISTENER | PLAN_OWN_UID | PLAN_HELPED |
@@ -140,6 +79,8 @@ static int write_plan(struct box *box, struct launch *launch, struct error *err)
         lists.flags |= PLAN_LANDLOCK;
     if (box->landlock_abi >= 6)
         lists.flags |= PLAN_SIGNAL_SCOPE;
+    if (box->is_forkable)
+        lists.flags |= PLAN_SCOPES_ONLY;
     if (box->image->is_host &&
         box->spec->grant_count == 0) /* a grant may lie below what the view leaves out */
         lists.flags |= PLAN_HOST_VIEW;
@@ -211,7 +152,7 @@ static int child_enter(struct box *box, const struct room *room, uid_t caller_ui
         return error_layer(err, "namespaces", status, "cannot make a time namespace");
     if (!hardening_removed(uts_namespace) && (sethostname("cloche", 6) < 0 || setdomainname("", 0) < 0))
         return error_layer(err, "namespaces", -errno, "cannot set the host name");
-    if (box->identity->has_uid && (status = identity_leave_root(box->identity, err)) < 0)
+    if (box->identity->has_uid && (status = identity_leave_root(box, err)) < 0)
         return status;
     if ((status = identity_drop_capabilities(err)) < 0)
         return status;
@@ -327,7 +268,7 @@ static int start_box(struct box *box, const struct cgroup_limits *group_limits, 
 {
     scope_launch launch = LAUNCH_UNSET;
     struct room room __attribute__((cleanup(room_close))) = {.box = box, .launch = &launch};
-    int status = open_room(box, &room, err);
+    int status = room_open(&room, err);
     if (status == 0)
         status = launch_prepare(box, &launch, err);
     if (status == 0)
@@ -363,9 +304,13 @@ static int container_start(struct box *box, struct result *result, struct error 
             return error_host(err, -ENOMEM, "cannot start a watchdog");
     }
     choose_policy(box);
+    if (box->is_forkable && (status = forking_prepare(box, err)) < 0)
+        return status;
     box->landlock_abi = landlock_abi();
     if (box->landlock_abi < 0)
         return error_layer(err, "landlock", box->landlock_abi, "cannot ask the kernel for Landlock");
+    if (box->is_forkable && box->landlock_abi < 6)
+        box->landlock_abi = 0; /* it has no scopes yet, which is all that a forkable box takes of it */
     status = start_box(box, &group_limits, err);
     struct inspection inspection = {box, &group_limits};
     if (status == 0)
@@ -373,6 +318,27 @@ static int container_start(struct box *box, struct result *result, struct error 
     if (status == 0)
         inspect_list_layers(box, &group_limits, result);
     return status < 0 && err ? explain_refusal(err) : status;
+}
+
+static int container_fork(struct box *parent, struct box *child, const struct fork_request *request,
+                          struct result *result, struct error *err)
+{
+    struct cgroup_limits group_limits;
+    int status = choose_group_limits(child, &group_limits, err);
+    if (status < 0)
+        return status;
+    if (!parent->family || parent->listener_fd < 0 || child->cgroups->version == CGROUP_NONE)
+        return error_layer(err, "fork", 0, "this box cannot be forked: %s",
+                           !parent->family           ? "it was not started to be"
+                           : parent->listener_fd < 0 ? "an outer filter leaves it none of its own"
+                                                     : "there are no control groups here for the new one");
+    child->policy_variant = parent->policy_variant;
+    child->landlock_abi = 0;
+    child->landlock_scoped = parent->landlock_scoped;
+    status = forking_fork(parent, child, request, &group_limits, err);
+    if (status == 0)
+        inspect_list_layers(child, &group_limits, result);
+    return status;
 }
 
 static void measure_group(const struct box *box, struct measurement *now)
@@ -415,6 +381,7 @@ static int container_destroy(struct box *box)
 {
     free(box->engine_data);
     box->engine_data = NULL;
+    forking_leave(box);
     return cgroup_destroy(&box->group);
 }
 
@@ -423,8 +390,9 @@ const struct engine engine_container = {
     .name = "container",
     .path_of = container_path_of,
     .start = container_start,
+    .fork = container_fork,
     .measure = container_measure,
-    .answer = notify_end_box,
+    .answer = forking_answer,
     .stop = container_stop,
     .destroy = container_destroy,
 };

@@ -7,9 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 /* The network namespace comes first, then the files to join groups by. */
@@ -36,23 +34,12 @@ static int open_own_network(void *data)
     return 0;
 }
 
-/* A namespace is made with a process: one that shares our memory and descriptors, leaves its namespace open
- * there and ends. We sleep meanwhile, so that it may use our errno. */
+/* A namespace is made with a process, which leaves it open in the descriptors that it shares with us. */
 static int make_network(void)
 {
-    char stack[16384] __attribute__((aligned(16)));
     int fd = -EIO;
-    struct process_signals signals; /* no handler of the caller's may run in it, on the caller's own memory */
-    process_signals_block(&signals);
-    pid_t pid = clone(open_own_network, stack + sizeof stack,
-                      CLONE_VM | CLONE_VFORK | CLONE_FILES | CLONE_NEWNET | SIGCHLD, &fd);
-    int code = errno;
-    process_signals_restore(&signals);
-    if (pid < 0)
-        return -code;
-    while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
-        ;
-    return fd;
+    int status = process_call_apart_with(CLONE_FILES | CLONE_NEWNET, open_own_network, &fd);
+    return status < 0 ? status : fd;
 }
 
 int entry_give(const struct box *box, struct error *err)

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,8 +35,118 @@ int identity_map_self(uid_t outside_uid, gid_t outside_gid, struct error *err)
     return status < 0 ? error_layer(err, "namespaces", status, "cannot map the user of the box") : 0;
 }
 
-int identity_leave_root(const struct box_identity *identity, struct error *err)
+int identity_continue_line(const struct uid_line *parent, struct box *box, struct error *err)
 {
+    struct uid_line line = parent ? *parent : (struct uid_line){0};
+    if (line.count > FORK_GENERATIONS_MAX - 1)
+        return error_spec(err, "fork", "fork: there are %d generations of forks already",
+                          FORK_GENERATIONS_MAX);
+    unsigned own = (unsigned)(box->identity->uid - box->identity->first_uid);
+    unsigned at = line.count++;
+    for (; at > 0 && line.taken[at - 1] > own; at--)
+        line.taken[at] = line.taken[at - 1];
+    line.taken[at] = own;
+    box->uid_line = line;
+    return 0;
+}
+
+/* The box's own user, and around the uids that are taken in its line, the rest of the range. `outside` is
+ * where the range begins in the namespace above. */
+static int range_lines(const struct box *box, unsigned outside, char *into, size_t size)
+{
+    const struct box_identity *identity = box->identity;
+    unsigned own = (unsigned)(identity->uid - identity->first_uid), from = 0;
+    int length = snprintf(into, size, "%u %u 1\n", BOX_UID_INSIDE, outside + own);
+    for (unsigned i = 0; i <= box->uid_line.count; i++) {
+        unsigned until = i < box->uid_line.count ? box->uid_line.taken[i] : identity->uid_count;
+        if (until > from)
+            length += snprintf(into + length, size - (size_t)length, "%u %u %u\n", BOX_RANGE_INSIDE + from,
+                               outside + from, until - from);
+        from = until + 1;
+    }
+    return length;
+}
+
+static int write_maps(pid_t pid, const char *lines)
+{
+    static const char *const files[] = {"gid_map", "uid_map"};
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/setgroups", (int)pid);
+    int status = file_write_attribute(AT_FDCWD, path, "deny");
+    for (size_t i = 0; status == 0 && i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, files[i]);
+        status = file_write_attribute(AT_FDCWD, path, lines);
+    }
+    return status;
+}
+
+struct mapping {
+    pid_t parent, pid;
+    const char *lines;
+    int status;
+};
+
+/* Maps can be written only by who is in the namespace itself or in the one above. */
+static int map_from_above(void *data)
+{
+    struct mapping *mapping = data;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/ns/user", (int)mapping->parent);
+    int above = open(path, O_RDONLY | O_CLOEXEC);
+    if (above < 0 || setns(above, CLONE_NEWUSER) < 0)
+        mapping->status = -errno;
+    else
+        mapping->status = write_maps(mapping->pid, mapping->lines);
+    syscall(SYS_exit_group, 0);
+    return 0;
+}
+
+int identity_map_fork(const struct box *box, pid_t parent, pid_t pid, struct error *err)
+{
+    char lines[(FORK_GENERATIONS_MAX + 3) * 40];
+    if (box->identity->has_uid)
+        range_lines(box, BOX_RANGE_INSIDE, lines, sizeof lines);
+    else
+        snprintf(lines, sizeof lines, "%u %u 1\n", BOX_UID_INSIDE, BOX_UID_INSIDE);
+    struct mapping mapping = {.parent = parent, .pid = pid, .lines = lines, .status = -EIO};
+    int status = process_call_apart(map_from_above, &mapping);
+    if (status == 0)
+        status = mapping.status;
+    return status < 0 ? error_layer(err, "namespaces", status, "cannot map the user of a forked box") : 0;
+}
+
+/* Makes a user namespace with the whole range in it. Only one who still has power outside may map more than
+ * himself: a child that stays there for so long. */
+static int enter_forkable_namespace(const struct box *box, struct error *err)
+{
+    char lines[160];
+    range_lines(box, box->identity->first_uid, lines, sizeof lines);
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return error_host(err, -errno, "cannot map the user of the box");
+    int pidfd = -1;
+    pid_t self = getpid(), child = process_clone(0, -1, &pidfd);
+    if (child == 0) {
+        char byte;
+        close(ends[1]);
+        _exit(read(ends[0], &byte, 1) == 1 && write_maps(self, lines) == 0 ? 0 : 1);
+    }
+    int status = child < 0 ? child : unshare(CLONE_NEWUSER) < 0 ? -errno : 0;
+    if (status == 0 && write(ends[1], "m", 1) != 1)
+        status = -EPIPE;
+    close(ends[0]);
+    close(ends[1]);
+    int how = 1;
+    if (child > 0 && (waitpid(child, &how, __WALL) != child || how != 0) && status == 0)
+        status = -EPERM;
+    if (pidfd >= 0)
+        close(pidfd);
+    return status < 0 ? error_layer(err, "namespaces", status, "cannot make a user namespace") : 0;
+}
+
+int identity_leave_root(const struct box *box, struct error *err)
+{
+    const struct box_identity *identity = box->identity;
     if (hardening_removed(box_uid))
         return 0;
     /* The capabilities are kept over the change of uid, because making a user namespace is forbidden to
@@ -53,6 +164,8 @@ int identity_leave_root(const struct box_identity *identity, struct error *err)
         return 0;
     prctl(PR_SET_DUMPABLE, 1, 0, 0,
           0); /* a changed uid makes /proc/self root's; the maps are written there */
+    if (box->is_forkable)
+        return enter_forkable_namespace(box, err);
     if (unshare(CLONE_NEWUSER) < 0)
         return error_layer(err, "namespaces", -errno, "cannot make a user namespace");
     return identity_map_self(identity->uid, identity->uid, err);

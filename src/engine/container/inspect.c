@@ -4,7 +4,9 @@
 #include "base/scope.h"
 #include "engine/layers.h"
 #include "os/hardening.h"
+#include "plan.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,20 +16,30 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-/* Does the box have a namespace of this kind that is not ours? 1, 0, or a negative errno. */
-static int namespace_differs(int process_fd, const char *kind)
+static int open_process(pid_t pid)
 {
-    char theirs[48], ours[64];
-    struct stat their_status, our_status;
-    snprintf(theirs, sizeof theirs, "ns/%s", kind);
-    snprintf(ours, sizeof ours, "/proc/self/ns/%s", kind);
-    if (fstatat(process_fd, theirs, &their_status, 0) < 0 || stat(ours, &our_status) < 0)
-        return -errno;
-    return their_status.st_ino != our_status.st_ino || their_status.st_dev != our_status.st_dev;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d", (int)pid);
+    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-static int inspect_namespaces(int process_fd, struct error *err)
+/* Does one process have a namespace of this kind that is not the other's? 1, 0, or a negative errno. */
+static int namespace_differs(int process_fd, int other_fd, const char *kind)
 {
+    char path[48];
+    struct stat one, other;
+    snprintf(path, sizeof path, "ns/%s", kind);
+    if (fstatat(process_fd, path, &one, 0) < 0 || fstatat(other_fd, path, &other, 0) < 0)
+        return -errno;
+    return one.st_ino != other.st_ino || one.st_dev != other.st_dev;
+}
+
+/* `other` is the host's, that is our own, or the box's that this one was forked from. */
+static int inspect_namespaces(int process_fd, pid_t other, bool is_parent, struct error *err)
+{
+    scope_fd other_fd = open_process(other);
+    if (other_fd < 0)
+        return error_layer(err, "namespaces", -errno, "cannot look at process %d", (int)other);
     const struct {
         const char *kind;
         bool wanted;
@@ -40,15 +52,18 @@ static int inspect_namespaces(int process_fd, struct error *err)
         {"uts", hardening_verified(uts_namespace)},
         {"cgroup", hardening_verified(cgroup_namespace)},
         /* Kernels before 6.1 change it at fork, not at exec: what the program will have is decisive. */
-        {"time_for_children", hardening_verified(time_namespace) && access("/proc/self/ns/time", F_OK) == 0},
+        {"time_for_children", !is_parent /* the clock is no secret between them */ &&
+                                  hardening_verified(time_namespace) &&
+                                  access("/proc/self/ns/time", F_OK) == 0},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        int differs = kinds[i].wanted ? namespace_differs(process_fd, kinds[i].kind) : 1;
+        int differs = kinds[i].wanted ? namespace_differs(process_fd, other_fd, kinds[i].kind) : 1;
         if (differs < 0)
             return error_layer(err, "namespaces", differs, "cannot inspect the box's %s namespace",
                                kinds[i].kind);
         if (!differs)
-            return error_layer(err, "namespaces", 0, "the box shares the host's %s namespace", kinds[i].kind);
+            return error_layer(err, "namespaces", 0, "the box shares the %s's %s namespace",
+                               is_parent ? "parent" : "host", kinds[i].kind);
     }
     return 0;
 }
@@ -138,7 +153,11 @@ void inspect_list_layers(const struct box *box, const struct cgroup_limits *limi
     result_add_layer(result, layer_names[LAYER_seccomp], true, "container%s%s",
                      box->policy_variant == POLICY_CONTAINER ? "" : ", no named sockets",
                      box->listener_fd >= 0 ? "" : ", no listener");
-    result_add_layer(result, layer_names[LAYER_landlock], box->landlock_abi > 0, "abi %d", box->landlock_abi);
+    if (box->is_forkable) /* rules for files name the files of one box */
+        result_add_layer(result, layer_names[LAYER_landlock], false, "scopes only: the box can be forked");
+    else
+        result_add_layer(result, layer_names[LAYER_landlock], box->landlock_abi > 0, "abi %d",
+                         box->landlock_abi);
     result_add_layer(result, layer_names[LAYER_landlock_scope], box->landlock_scoped, "%s",
                      box->landlock_scoped ? "on" : "not in this kernel; namespaces do it");
     result_add_layer(result, layer_names[LAYER_apparmor], profile, "%s",
@@ -148,17 +167,85 @@ void inspect_list_layers(const struct box *box, const struct cgroup_limits *limi
 
 int inspect_container(const struct box *box, const struct cgroup_limits *group_limits, struct error *err)
 {
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d", (int)box->pid);
-    scope_fd process_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    scope_fd process_fd = open_process(box->pid);
     if (process_fd < 0)
         return error_layer(err, "namespaces", 0, "the box cannot be inspected");
-    int status = inspect_namespaces(process_fd, err);
+    int status = inspect_namespaces(process_fd, getpid(), false, err);
     if (status == 0)
         status = inspect_identity(box, process_fd, err);
     if (status == 0)
         status = inspect_scratch(box, err);
     if (status == 0 && box->group.version != CGROUP_NONE)
         status = cgroup_verify(&box->group, group_limits, box->pid, err);
+    return status;
+}
+
+/* What it wears was put on in the box that it comes from, by its own account: the kernel's is asked. */
+static int inspect_inherited(int process_fd, struct error *err)
+{
+    static const struct {
+        const char *key, *value, *layer;
+    } rows[] = {{"\nNoNewPrivs:", "1", "no_new_privs"},
+                {"\nSeccomp:", "2", "seccomp"},
+                {"\nCapBnd:", "0000000000000000", "bounding_set"}};
+    char text[8192], line[128];
+    if (file_read_attribute(process_fd, "status", text, sizeof text) <= 0)
+        return error_layer(err, "seccomp", 0, "the forked box cannot be inspected");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!status_line(text, rows[i].key, line, sizeof line) ||
+            strcmp(line + strspn(line, "\t "), rows[i].value) != 0)
+            return error_layer(err, rows[i].layer, 0, "a forked process has %s%s", rows[i].key + 1, line);
+    return 0;
+}
+
+/* Its streams and its channel, nothing that leads back to where it comes from. */
+static int inspect_descriptors(int process_fd, struct error *err)
+{
+    int list = openat(process_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    scope_dir *dir = list < 0 ? NULL : fdopendir(list);
+    if (!dir)
+        return error_layer(err, "close_descriptors", -errno, "cannot look at a forked process");
+    struct dirent *entry;
+    while ((entry = readdir(dir)))
+        if (entry->d_name[0] != '.' && atoi(entry->d_name) > 2 && atoi(entry->d_name) != INIT_CHANNEL_FD)
+            return error_layer(err, "close_descriptors", 0, "descriptor %s came along", entry->d_name);
+    return 0;
+}
+
+/* No root, working directory or program file of the parent's scratch space. */
+static int inspect_directory(const struct box *child, int process_fd, struct error *err)
+{
+    struct stat now, own;
+    if (fstatat(process_fd, "cwd", &now, 0) < 0 || fstat(child->scratch_fd, &own) < 0 ||
+        now.st_dev != own.st_dev)
+        return error_layer(err, "root", 0, "a forked process is not in a directory of its own");
+    return 0;
+}
+
+int inspect_fork(const struct box *parent, const struct box *child, const struct cgroup_limits *limits,
+                 struct error *err)
+{
+    int status = inspect_scratch(child, err);
+    const pid_t processes[] = {child->program_pid, child->pid};
+    for (size_t i = 0; status == 0 && i < sizeof processes / sizeof *processes; i++) {
+        scope_fd process_fd = open_process(processes[i]);
+        bool is_program = i == 0;
+        if (process_fd < 0)
+            return error_layer(err, "namespaces", -errno, "the forked box cannot be inspected");
+        if (is_program)
+            status = inspect_namespaces(process_fd, getpid(), false, err);
+        if (status == 0 && is_program)
+            status = inspect_namespaces(process_fd, parent->program_pid, true, err);
+        if (status == 0)
+            status = inspect_identity(child, process_fd, err);
+        if (status == 0)
+            status = inspect_inherited(process_fd, err);
+        if (status == 0 && is_program)
+            status = inspect_descriptors(process_fd, err);
+        if (status == 0 && is_program)
+            status = inspect_directory(child, process_fd, err);
+        if (status == 0)
+            status = cgroup_verify(&child->group, limits, processes[i], err);
+    }
     return status;
 }

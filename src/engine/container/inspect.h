@@ -5,6 +5,10 @@
 
 int inspect_container(const struct box *box, const struct cgroup_limits *group_limits, struct error *err);
 
+/* The same for a box that was forked from another: its init and its program. */
+int inspect_fork(const struct box *parent, const struct box *child, const struct cgroup_limits *limits,
+                 struct error *err);
+
 /* The layers that were proved, for the result. */
 void inspect_list_layers(const struct box *box, const struct cgroup_limits *group_limits,
                          struct result *result);

@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/scope.h"
+#include "engine/container/identity.h"
 #include "image/host_view.h"
 #include "os/directory.h"
 #include "os/hardening.h"
@@ -22,14 +23,80 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 const char *const room_writable_places[] = {"/tmp", "/home/user", "/data/output", "/dev/shm", NULL};
+
+void room_close(struct room *room)
+{
+    for (size_t i = 0; i < room->grant_count; i++) {
+        scope_close_fd(&room->grants[i].userns_fd);
+        free(room->grants[i].own_path);
+    }
+}
+
+static int open_grant(const struct box *box, const struct grant *grant, struct room_grant *ret,
+                      struct error *err)
+{
+    struct stat status;
+    if (lstat(grant->host_path, &status) < 0)
+        return error_host(err, -errno, "cannot look at '%s'", grant->host_path);
+    if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
+        return error_spec(err, "input", "'%s' is neither a file nor a directory", grant->host_path);
+    ret->host_path = grant->host_path;
+    ret->device = status.st_dev;
+    ret->inode = status.st_ino;
+    ret->is_directory = S_ISDIR(status.st_mode);
+    ret->writable = grant->kind == GRANT_WRITE;
+    ret->path = grant->host_path + 1;
+    if (grant->kind == GRANT_INPUT) {
+        if (asprintf(&ret->own_path, "data/input/%s", grant->name) < 0)
+            return error_host(err, -ENOMEM, "input");
+        ret->path = ret->own_path;
+    }
+    if (box->identity->has_uid && !hardening_removed(box_uid)) {
+        ret->userns_fd = identity_mapping_namespace(status.st_uid, status.st_gid, box->identity->uid);
+        bool unsupported = ret->userns_fd == -EPERM || ret->userns_fd == -ENOSYS || ret->userns_fd == -EINVAL;
+        if (ret->userns_fd < 0 && (ret->writable || !unsupported))
+            return error_host(err, ret->userns_fd, "cannot map the owner of '%s'", grant->host_path);
+    }
+    return 0;
+}
+
+/* Shorter paths first, so that a grant inside another is not covered by it. */
+static int compare_grants(const void *one, const void *other)
+{
+    size_t a = strlen(((const struct room_grant *)one)->path),
+           b = strlen(((const struct room_grant *)other)->path);
+    return a < b ? -1 : a > b;
+}
+
+int room_open(struct room *room, struct error *err)
+{
+    const struct box *box = room->box;
+    room->files_fd = -1;
+    for (size_t i = 0; i < box->spec->grant_count; i++) {
+        struct room_grant *grant = &room->grants[room->grant_count++];
+        *grant = (struct room_grant){.userns_fd = -1};
+        int status = open_grant(box, &box->spec->grants[i], grant, err);
+        if (status < 0)
+            return status;
+    }
+    room->is_started_by_root = geteuid() == 0;
+    qsort(room->grants, room->grant_count, sizeof *room->grants, compare_grants);
+    bool mapped = box->identity->has_uid && !hardening_removed(box_uid);
+    room->owner_uid = mapped ? box->identity->uid : box->identity->has_uid ? 0 : BOX_UID_INSIDE;
+    room->owner_gid = mapped ? box->identity->uid : box->identity->has_uid ? 0 : BOX_GID_INSIDE;
+    return 0;
+}
 
 static unsigned image_flags(void)
 {
@@ -254,6 +321,12 @@ static int make_scratch(const struct room *room)
     return status;
 }
 
+static int make_terminals(void)
+{
+    return mount_new("devpts", "dev/pts", MOUNT_NO_SUID | MOUNT_NO_EXEC,
+                     "newinstance,ptmxmode=0666,mode=0620");
+}
+
 static int make_devices(void)
 {
     if (hardening_removed(minimal_dev))
@@ -281,8 +354,7 @@ static int make_devices(void)
             return -errno;
     if (mkdir("dev/pts", 0755) < 0 || mkdir("dev/shm", 0755) < 0)
         return -errno;
-    return mount_new("devpts", "dev/pts", MOUNT_NO_SUID | MOUNT_NO_EXEC,
-                     "newinstance,ptmxmode=0666,mode=0620");
+    return make_terminals();
 }
 
 /* Entries of /proc that stay; all others that are not processes are covered. */
@@ -401,12 +473,28 @@ static int open_source(const struct room_grant *grant)
     return status.st_dev == grant->device && status.st_ino == grant->inode ? take_fd(&fd) : -ESTALE;
 }
 
-static int show_grant(const struct room_grant *grant)
+/* What a grant shows, not yet at its place. */
+static int clone_grant(const struct room_grant *grant)
 {
-    char name[NAME_MAX + 1];
     scope_fd source = open_source(grant);
     if (source < 0)
         return source;
+    unsigned flags = MOUNT_NO_DEVICES | (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID);
+    if (!grant->writable && !hardening_removed(input_read_only))
+        flags |= MOUNT_READ_ONLY;
+    int tree = -1;
+    if (grant->userns_fd >= 0)
+        tree = mount_clone_tree(source, "", flags, grant->userns_fd);
+    if (grant->userns_fd >= 0 && tree < 0 && tree != -EINVAL && tree != -EOPNOTSUPP && tree != -EPERM)
+        return tree;
+    if (tree < 0) /* a file system without mapped mounts: rights are then those of a stranger */
+        tree = mount_clone_tree(source, "", flags | MOUNT_RECURSIVE, -1);
+    return tree;
+}
+
+static int place_grant(const struct room_grant *grant, int tree)
+{
+    char name[NAME_MAX + 1];
     scope_fd parent = open_parent(grant->path, name);
     if (parent < 0)
         return parent;
@@ -417,31 +505,24 @@ static int show_grant(const struct room_grant *grant)
         if (place < 0 && faccessat(parent, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
             return -errno;
     }
-    unsigned flags = MOUNT_NO_DEVICES | (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID);
-    if (!grant->writable && !hardening_removed(input_read_only))
-        flags |= MOUNT_READ_ONLY;
-    scope_fd tree = -1;
-    if (grant->userns_fd >= 0)
-        tree = mount_clone_tree(source, "", flags, grant->userns_fd);
-    if (grant->userns_fd >= 0 && tree < 0 && tree != -EINVAL && tree != -EOPNOTSUPP && tree != -EPERM)
-        return tree;
-    if (tree < 0) /* a file system without mapped mounts: rights are then those of a stranger */
-        tree = mount_clone_tree(source, "", flags | MOUNT_RECURSIVE, -1);
-    if (tree < 0)
-        return tree;
     scope_fd target = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     return target < 0 ? -errno : mount_attach(tree, target, "");
+}
+
+static int grant_error(const struct room_grant *grant, int status, struct error *err)
+{
+    if (status == -EROFS || status == -ENOTDIR || status == -ELOOP)
+        return error_layer(err, "root", status, "/%s cannot be shown in this image", grant->path);
+    return error_host(err, status, "cannot show /%s in the box", grant->path);
 }
 
 static int show_grants(const struct room *room, struct error *err)
 {
     for (size_t i = 0; i < room->grant_count; i++) {
-        int status = show_grant(&room->grants[i]);
-        if (status == -EROFS || status == -ENOTDIR || status == -ELOOP)
-            return error_layer(err, "root", status, "/%s cannot be shown in this image",
-                               room->grants[i].path);
+        scope_fd tree = clone_grant(&room->grants[i]);
+        int status = tree < 0 ? tree : place_grant(&room->grants[i], tree);
         if (status < 0)
-            return error_host(err, status, "cannot show /%s in the box", room->grants[i].path);
+            return grant_error(&room->grants[i], status, err);
     }
     return 0;
 }
@@ -521,4 +602,53 @@ int room_close_off(const struct room *room, struct error *err)
     is_roots_uid = !room->box->identity->has_uid && room->is_started_by_root;
     status = mount_pivot(".", "code/.empty", hardening_removed(proc_mask) ? NULL : mask_proc);
     return status < 0 ? error_host(err, status, "cannot change into the new root") : 0;
+}
+
+/* In a child that is born in the box's pid namespace, which is what its /proc shows, and is still in our
+ * mount namespace: into one that belongs to a box the kernel lets nobody mount a /proc that is not masked
+ * yet. */
+static int refurnish_proc(int pidfd)
+{
+    scope_fd proc = mount_detached("proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC);
+    if (proc < 0 || setns(pidfd, CLONE_NEWNS) < 0 || mount_attach(proc, AT_FDCWD, "/proc") < 0)
+        return INIT_HELPER_UNMASKED;
+    return hardening_removed(proc_mask) ? 0 : mask_proc();
+}
+
+static int make_own_proc(int pidfd, struct error *err)
+{
+    scope_fd child_fd = -1;
+    pid_t child = setns(pidfd, CLONE_NEWPID) < 0 ? -errno : process_clone(0, -1, &child_fd);
+    if (child == 0)
+        _exit(refurnish_proc(pidfd));
+    int how = 1;
+    while (child > 0 && waitpid(child, &how, __WALL) < 0 && errno == EINTR)
+        ;
+    if (child > 0 && how == 0)
+        return 0;
+    return error_layer(err, "proc_mask", child < 0 ? child : 0, "the /proc of a forked box cannot be made");
+}
+
+int room_refurnish(const struct room *room, int pidfd, struct error *err)
+{
+    int trees[SPEC_GRANTS_MAX]; /* taken while the host's files can be seen */
+    for (size_t i = 0; i < room->grant_count; i++)
+        if ((trees[i] = clone_grant(&room->grants[i])) < 0)
+            return grant_error(&room->grants[i], trees[i], err);
+    is_roots_uid = !room->box->identity->has_uid && room->is_started_by_root;
+    int status = make_own_proc(pidfd, err);
+    if (status < 0)
+        return status;
+    if (setns(pidfd, CLONE_NEWNS) < 0)
+        return error_layer(err, "namespaces", -errno, "cannot enter a forked box");
+    umask(0);
+    status = make_scratch(room);
+    if (status < 0)
+        return error_host(err, status, "cannot make the scratch space");
+    if ((status = make_terminals()) < 0)
+        return error_host(err, status, "cannot make /dev/pts");
+    for (size_t i = 0; i < room->grant_count; i++)
+        if ((status = place_grant(&room->grants[i], trees[i])) < 0)
+            return grant_error(&room->grants[i], status, err);
+    return 0;
 }

@@ -25,7 +25,12 @@ struct room {
     bool is_started_by_root;
     uid_t owner_uid; /* of the scratch directories, as the kernel of the mounting namespace counts */
     gid_t owner_gid;
+    int files_fd; /* of a fork: the scratch directory whose files it begins with; -1: none */
 };
+
+/* Looks at what is granted, in the launcher. */
+int room_open(struct room *room, struct error *err);
+void room_close(struct room *room);
 
 /* Code that is small is written before the box has its group: pages that are charged to a group which is
  * about to die make its end slower, by more than their worth. What is large counts for the box. */
@@ -39,6 +44,11 @@ int room_furnish(const struct room *room, struct error *err);
  * new root; a child of its own is still detaching the old one and masking /proc, and init waits for it
  * (PLAN_HELPED). */
 int room_close_off(const struct room *room, struct error *err);
+
+/* In a helper of the launcher's: goes into the namespaces of a forked box, and puts scratch space, terminals,
+ * grants and a /proc of its own over those of its parent. Those stay below, where nobody can get at them who
+ * may not unmount. */
+int room_refurnish(const struct room *room, int pidfd, struct error *err);
 
 /* Places inside, for Landlock and for programs. */
 extern const char *const room_writable_places[];

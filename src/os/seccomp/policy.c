@@ -1,5 +1,7 @@
 #include "os/seccomp/policy.h"
 
+#include "os/fork_flags.h"
+
 #include <fcntl.h>
 #include <linux/sched.h>
 #include <stddef.h>
@@ -176,8 +178,10 @@ const struct policy_row policy_rows[] = {
 
     /* Calls with a second meaning in their arguments. */
     /* A thread with descriptors of its own could keep files that nobody counts. */
-    {"clone", -1, ALLOW_ALL, 2,
-     {ANY_OF(0, NEW_NAMESPACES),
+    {"clone", -1, ALLOW_ALL, 4,
+     {{1, {IS(0, FORK_INIT_FLAGS)}, VERDICT_ASK, IN_CONTAINER | IN_GRANTED}, /* a fork that the host ordered, or not */
+      {1, {IS(0, FORK_PROGRAM_FLAGS)}, VERDICT_ASK, IN_CONTAINER | IN_GRANTED},
+      ANY_OF(0, NEW_NAMESPACES),
       {1, {{.argument = 0, .mask = CLONE_THREAD | CLONE_FILES, .value = CLONE_THREAD}}, VERDICT_EPERM, IN_PROCESS}}},
     ROW_AS(clone3, ENOSYS_ALL), /* flags behind a pointer; the C library falls back to clone */
     ROW_AS(unshare, EPERM_ALL),

@@ -1,0 +1,251 @@
+/* Forks the interpreter that has loaded this library into a box of its own.
+ *
+ * Theory of operation. The interpreter (its runner) is told by the host to fork, and gets descriptors with
+ * the order: the new box's control socket, plan, init program, streams, channel, and the files to join its
+ * control groups by. The fork has two steps, because the new box needs an init as its first process, and an
+ * interpreter whose memory is a copy of ours:
+ *
+ *   interpreter ── clone, all namespaces, shared memory ──> first process ── clone, copied memory ──> copy
+ *   (waits, as after vfork)                                 becomes init                    returns 0
+ *
+ * The first process joins the groups, lets the host map its user, takes that user, empties the bounding set,
+ * forks the copy and executes init. So page tables are copied once. The copy waits until the host has made
+ * its mounts, gives up every capability, and returns to the interpreter on the stack that the interpreter
+ * called from, which it has a copy of.
+ *
+ * The filter asks the host about both clones; they pass only within an order. Nothing here is trusted by the
+ * host: it looks at both processes from outside before they get anything to do.
+ *
+ * There is no C library in here: it is loaded into interpreters of any image, whatever library they have. */
+#include "os/fork_flags.h"
+#include "os/raw.h"
+#include "plan.h"
+
+#include <linux/capability.h>
+#include <linux/prctl.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+enum {
+    BOX_USER = 1000,
+    SIG_SETMASK_ = 2,
+    AT_EMPTY_PATH_ = 0x1000,
+    CLOEXEC_ = 02000000, /* O_CLOEXEC */
+    F_DUPFD_CLOEXEC_ = 1030,
+    CLEAR_OF_TARGETS = 64,
+    SCOPE_SIGNAL = 1 << 1,
+    CAPABILITIES_MAX = 64,
+};
+
+/* The order in which they come. */
+enum { CONTROL, PLAN, INIT, STDIN, STDOUT, STDERR, CHANNEL, FIRST_JOIN };
+
+struct fork_state {
+    void *back_stack; /* first: known to the assembly below */
+    const int *fds;
+    int fd_count;
+    int *thread_id; /* where the C library keeps the thread's number; NULL: unknown */
+    int landlock_abi;
+    long failure;
+};
+
+__attribute__((noreturn)) static void leave(long code)
+{
+    raw_call(SYS_exit_group, code, 0, 0, 0, 0);
+    __builtin_unreachable();
+}
+
+/* The shared memory is the interpreter's: from here on only its stack below and the state are written. */
+static long join_groups(const struct fork_state *state)
+{
+    for (int i = FIRST_JOIN; i < state->fd_count; i++) {
+        long status = raw_call(SYS_write, state->fds[i], RAW("0"), 1, 0, 0);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+/* Tells the host that we are there, and waits until it has mapped our user. */
+static long enter(const struct fork_state *state)
+{
+    struct init_message message;
+    for (unsigned i = 0; i < sizeof message; i++)
+        ((volatile char *)&message)[i] = 0;
+    message.kind = INIT_ENTERED;
+    int control = state->fds[CONTROL];
+    long status = raw_call(SYS_write, control, RAW(&message), sizeof message, 0, 0);
+    char order = 0;
+    if (status >= 0)
+        status = raw_call(SYS_read, control, RAW(&order), 1, 0, 0);
+    return status < 0 ? status : status == 1 && order == INIT_ENTER ? 0 : -1;
+}
+
+static long take_user(void)
+{
+    long status = raw_call(SYS_setresgid, BOX_USER, BOX_USER, BOX_USER, 0, 0);
+    if (status == 0)
+        status = raw_call(SYS_setresuid, BOX_USER, BOX_USER, BOX_USER, 0, 0);
+    /* A change of uid marks the memory, which is the interpreter's too, as not to be looked at by itself. */
+    if (status == 0)
+        status = raw_call(SYS_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0);
+    for (int i = 0; status == 0 && i < CAPABILITIES_MAX; i++)
+        if (raw_call(SYS_prctl, PR_CAPBSET_DROP, i, 0, 0, 0) < 0)
+            break; /* where the kernel's list ends; the host looks at what is left */
+    return status;
+}
+
+/* `pid` in decimal, at the end of a buffer. */
+static char *number_text(long number, char *end)
+{
+    *--end = '\0';
+    do
+        *--end = (char)('0' + number % 10);
+    while (number /= 10);
+    return end;
+}
+
+static void become_init(const struct fork_state *state, long program)
+{
+    static const int wanted[] = {CONTROL, PLAN, INIT};
+    static const int places[] = {INIT_CONTROL_FD, INIT_PLAN_FD, 5};
+    long moved[3];
+    for (int i = 0; i < 3; i++)
+        moved[i] =
+            raw_call(SYS_fcntl, state->fds[wanted[i]], F_DUPFD_CLOEXEC_, CLEAR_OF_TARGETS, 0, 0);
+    for (int i = 0; i < 3; i++)
+        if (moved[i] < 0 || raw_call(SYS_dup3, moved[i], places[i], i == 2 ? CLOEXEC_ : 0, 0, 0) < 0)
+            leave(72);
+    raw_call(SYS_close_range, 0, 2, 0, 0, 0);
+    raw_call(SYS_close_range, 6, ~0U, 0, 0, 0);
+    char text[24];
+    char *const arguments[] = {(char[]){"init"}, number_text(program, text + sizeof text), 0};
+    char *const environment[] = {0};
+    raw_call(SYS_execveat, 5, RAW(""), RAW(arguments), RAW(environment), AT_EMPTY_PATH_);
+    leave(73);
+}
+
+__attribute__((noreturn)) void come_back(struct fork_state *state);
+
+/* The new box's first process; on a stack of its own. */
+__attribute__((noreturn, visibility("hidden"))) void first_process(struct fork_state *state);
+void first_process(struct fork_state *state)
+{
+    long status = join_groups(state);
+    if (status == 0)
+        status = enter(state);
+    if (status == 0)
+        status = take_user();
+    if (status == 0) {
+        long flags = state->thread_id
+                         ? FORK_PROGRAM_FLAGS
+                         : FORK_PROGRAM_FLAGS & ~(CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
+        status = raw_call(SYS_clone, flags, 0, 0, RAW(state->thread_id), 0);
+        if (status == 0)
+            come_back(state);
+    }
+    if (status > 0)
+        become_init(state, status);
+    state->failure = status;
+    leave(71);
+}
+
+/* clone with a stack of its own for a child that shares our memory; we sleep until it has executed init. The
+ * child calls first_process, whose copy comes back by `come_back` to where clone_first_process was called
+ * from, and gets 0 there. */
+long clone_first_process(struct fork_state *state, void *stack_end, long flags);
+__asm__(".hidden clone_first_process\n"
+        "clone_first_process:\n"
+        "    push %rbp\n    push %rbx\n    push %r12\n    push %r13\n    push %r14\n    push %r15\n"
+        "    mov %rsp, (%rdi)\n"
+        "    mov %rdi, %r12\n"
+        "    mov %rdx, %rdi\n"
+        "    xor %edx, %edx\n    xor %r10d, %r10d\n    xor %r8d, %r8d\n"
+        "    mov $56, %eax\n" /* clone */
+        "    syscall\n"
+        "    test %rax, %rax\n"
+        "    jnz 1f\n"
+        "    xor %ebp, %ebp\n"
+        "    mov %r12, %rdi\n"
+        "    call first_process\n"
+        "    hlt\n"
+        ".hidden come_back\n"
+        "come_back:\n"
+        "    mov (%rdi), %rsp\n"
+        "    xor %eax, %eax\n"
+        "1:  pop %r15\n    pop %r14\n    pop %r13\n    pop %r12\n    pop %rbx\n    pop %rbp\n"
+        "    ret\n");
+
+static long drop_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[2] = {{0}, {0}};
+    raw_call(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    return raw_call(SYS_capset, RAW(&header), RAW(none), 0, 0, 0);
+}
+
+/* Signals of the program do not reach init, as in a box that was started the long way. */
+static long put_on_scope(int landlock_abi)
+{
+    if (landlock_abi < 6)
+        return 0;
+    const uint64_t attributes[3] = {0, 0, SCOPE_SIGNAL};
+    long ruleset = raw_call(444 /* landlock_create_ruleset */, RAW(attributes), sizeof attributes, 0, 0, 0);
+    long status = ruleset < 0 ? ruleset : raw_call(446 /* landlock_restrict_self */, ruleset, 0, 0, 0, 0);
+    if (ruleset >= 0)
+        raw_call(SYS_close, ruleset, 0, 0, 0, 0);
+    return status;
+}
+
+static long take_streams(const struct fork_state *state)
+{
+    static const int wanted[] = {STDIN, STDOUT, STDERR, CHANNEL};
+    static const int places[] = {0, 1, 2, INIT_CHANNEL_FD};
+    long moved[4];
+    for (int i = 0; i < 4; i++) {
+        moved[i] =
+            raw_call(SYS_fcntl, state->fds[wanted[i]], F_DUPFD_CLOEXEC_, CLEAR_OF_TARGETS, 0, 0);
+        if (moved[i] < 0)
+            return moved[i];
+    }
+    for (int i = 0; i < 4; i++) {
+        long status = raw_call(SYS_dup3, moved[i], places[i], i == 3 ? CLOEXEC_ : 0, 0, 0);
+        if (status < 0)
+            return status;
+    }
+    long status = raw_call(SYS_close_range, 3, INIT_CHANNEL_FD - 1, 0, 0, 0);
+    return status < 0 ? status : raw_call(SYS_close_range, INIT_CHANNEL_FD + 1, ~0U, 0, 0, 0);
+}
+
+/* The copy, before it is let back into the interpreter. */
+static void settle(const struct fork_state *state)
+{
+    char order = 0;
+    if (raw_call(SYS_read, state->fds[CHANNEL], RAW(&order), 1, 0, 0) != 1 || order != INIT_ENTER)
+        leave(71); /* the host changed its mind, or is gone */
+    if (raw_call(SYS_setsid, 0, 0, 0, 0, 0) < 0 || take_streams(state) < 0 || drop_capabilities() < 0 ||
+        put_on_scope(state->landlock_abi) < 0 || raw_call(SYS_chdir, RAW("/data/output"), 0, 0, 0, 0) < 0)
+        leave(74);
+    raw_call(SYS_write, INIT_CHANNEL_FD, RAW(&order), 1, 0, 0); /* now we can be looked at */
+}
+
+/* The pid of the new box's init in the interpreter; 0 in its copy; a negative errno. */
+__attribute__((visibility("default"))) long cloche_fork(const int *fds, int fd_count, int *thread_id,
+                                                        int landlock_abi);
+long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
+{
+    static struct fork_state state;
+    state = (struct fork_state){
+        .fds = fds, .fd_count = fd_count, .thread_id = thread_id, .landlock_abi = landlock_abi};
+    static const uint64_t all = ~UINT64_C(0);
+    static uint64_t former;
+    raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&all), RAW(&former), sizeof former, 0);
+    static char stack[16384] __attribute__((aligned(16)));
+    long result = clone_first_process(&state, stack + sizeof stack, FORK_INIT_FLAGS);
+    if (result == 0)
+        settle(&state);
+    else if (result > 0 && state.failure)
+        result = state.failure < 0 ? state.failure : -5;
+    raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&former), 0, sizeof former, 0);
+    return result;
+}

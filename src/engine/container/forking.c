@@ -1,0 +1,428 @@
+#include "engine/container/forking.h"
+
+#include "base/file.h"
+#include "base/scope.h"
+#include "engine/container/identity.h"
+#include "engine/container/inspect.h"
+#include "engine/container/room.h"
+#include "engine/launch.h"
+#include "engine/notify.h"
+#include "os/fork_flags.h"
+#include "os/hardening.h"
+#include "os/process.h"
+#include "os/seccomp/filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/nsfs.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STEP_MS = 10000 };
+
+struct member {
+    struct member *next;
+    const struct box *box;
+    ino_t pid_namespace;
+    int told_fd; /* numbers of calls that end it; -1 for the first of the family */
+};
+
+struct family {
+    pthread_mutex_t forking; /* held for the length of a fork */
+    pthread_mutex_t lock;    /* of what follows */
+    struct member *members;
+    unsigned references;
+    pid_t may_make_init, may_copy; /* whose clone passes, once; 0: nobody's */
+};
+
+int forking_prepare(struct box *box, struct error *err)
+{
+    struct family *family = calloc(1, sizeof *family);
+    if (!family)
+        return error_host(err, -ENOMEM, "no memory for a family of boxes");
+    pthread_mutex_init(&family->forking, NULL);
+    pthread_mutex_init(&family->lock, NULL);
+    family->references = 1;
+    box->family = family;
+    return box->identity->has_uid ? identity_continue_line(NULL, box, err) : 0;
+}
+
+static ino_t pid_namespace_of(pid_t pid)
+{
+    char path[48];
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/%d/ns/pid", (int)pid);
+    return stat(path, &status) < 0 ? 0 : status.st_ino;
+}
+
+static int add_member(struct box *box, int told_fd)
+{
+    struct member *member = malloc(sizeof *member);
+    if (!member)
+        return -ENOMEM;
+    *member = (struct member){.box = box, .pid_namespace = pid_namespace_of(box->pid), .told_fd = told_fd};
+    pthread_mutex_lock(&box->family->lock);
+    member->next = box->family->members;
+    box->family->members = member;
+    pthread_mutex_unlock(&box->family->lock);
+    return 0;
+}
+
+void forking_leave(struct box *box)
+{
+    struct family *family = box->family;
+    if (!family)
+        return;
+    box->family = NULL;
+    pthread_mutex_lock(&family->lock);
+    for (struct member **at = &family->members; *at; at = &(*at)->next)
+        if ((*at)->box == box) {
+            struct member *gone = *at;
+            *at = gone->next;
+            scope_close_fd(&gone->told_fd);
+            free(gone);
+            break;
+        }
+    bool is_last = --family->references == 0;
+    pthread_mutex_unlock(&family->lock);
+    if (!is_last)
+        return;
+    pthread_mutex_destroy(&family->lock);
+    pthread_mutex_destroy(&family->forking);
+    free(family);
+}
+
+/* The first child of an init is its program; others are orphans that it adopted. */
+static pid_t child_of(pid_t init, bool *ret_has_more)
+{
+    char path[64], text[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)init, (int)init);
+    int length = file_read_attribute(AT_FDCWD, path, text, sizeof text);
+    char *end = NULL;
+    long pid = length > 0 ? strtol(text, &end, 10) : 0;
+    while (end && *end == ' ')
+        end++;
+    *ret_has_more = end && *end != '\0' && *end != '\n';
+    return pid > 0 ? (pid_t)pid : -1;
+}
+
+/* Late, because a box counts as started before its program has done so. */
+static int find_program(struct box *box, struct error *err)
+{
+    bool has_orphans;
+    if (box->program_pid > 0)
+        return 0;
+    box->program_pid = child_of(box->pid, &has_orphans);
+    if (box->program_pid < 0)
+        return error_host(err, -ESRCH, "the program of a box that is to be forked cannot be found");
+    int status = add_member(box, -1);
+    return status < 0 ? error_host(err, status, "no memory for a family of boxes") : 0;
+}
+
+static void let_pass(struct family *family, pid_t makes_init, pid_t copies)
+{
+    pthread_mutex_lock(&family->lock);
+    family->may_make_init = makes_init;
+    family->may_copy = copies;
+    pthread_mutex_unlock(&family->lock);
+}
+
+/* One of the two clones of a fork: does it belong to an order? */
+static bool is_ordered(struct family *family, const struct seccomp_notif *call)
+{
+    uint32_t flags = (uint32_t)call->data.args[0];
+    pid_t caller = (pid_t)call->pid;
+    if (!family)
+        return false;
+    pthread_mutex_lock(&family->lock);
+    pid_t *permission = flags == (uint32_t)FORK_INIT_FLAGS ? &family->may_make_init : &family->may_copy;
+    bool passes = *permission != 0 && *permission == caller;
+    if (passes)
+        *permission = 0;
+    pthread_mutex_unlock(&family->lock);
+    return passes;
+}
+
+/* True: the box itself made the call, and must end. Else it was another of its family, which is told. */
+static bool concerns(struct box *box, const struct seccomp_notif *call)
+{
+    struct family *family = box->family;
+    if (!family)
+        return true;
+    ino_t namespace = pid_namespace_of((pid_t)call->pid);
+    pthread_mutex_lock(&family->lock);
+    bool is_own = !family->members; /* never forked: there is nobody else */
+    for (struct member *member = family->members; namespace && member; member = member->next) {
+        if (member->pid_namespace != namespace)
+            continue;
+        if (member->told_fd < 0)
+            is_own = true;
+        else if (write(member->told_fd, &call->data.nr, sizeof call->data.nr) < 0)
+            continue; /* it was told so often that its pipe is full: it knows */
+    }
+    pthread_mutex_unlock(&family->lock);
+    return is_own;
+}
+
+bool forking_answer(struct box *box, const char **ret_call)
+{
+    if (box->is_fork) {
+        int number;
+        if (read(box->listener_fd, &number, sizeof number) != sizeof number)
+            return false;
+        *ret_call = seccomp_call_name(number);
+        return true;
+    }
+    struct seccomp_notif call;
+    if (!notify_receive(box->listener_fd, &call))
+        return false;
+    if (call.data.nr == SYS_clone) {
+        if (is_ordered(box->family, &call))
+            notify_continue(box, call.id); /* its flags are in a register: nobody can change them now */
+        else
+            notify_answer(box, call.id, EPERM);
+        return false;
+    }
+    *ret_call = seccomp_call_name(call.data.nr);
+    return concerns(box, &call); /* not answered: the call waits until its box is gone */
+}
+
+/* Waits for the first process of the new box to say that it is there; the kernel says who it is. */
+static pid_t await_first_process(int control_fd, int words_fd, struct error *err)
+{
+    union {
+        char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * 4)];
+        struct cmsghdr align;
+    } space = {0};
+    struct init_message message;
+    struct iovec vector = {&message, sizeof message};
+    struct msghdr header = {
+        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof space.bytes};
+    struct pollfd polled[] = {{.fd = control_fd, .events = POLLIN}, {.fd = words_fd, .events = POLLIN}};
+    int ready;
+    do
+        ready = poll(polled, 2, STEP_MS);
+    while (ready < 0 && errno == EINTR);
+    if (ready <= 0)
+        return error_host(err, -ETIMEDOUT, "the program did not fork within %d s", STEP_MS / 1000);
+    if (!polled[0].revents)
+        return error_host(err, -ECANCELED, "the program did not fork");
+    ssize_t length = recvmsg(control_fd, &header, MSG_CMSG_CLOEXEC);
+    pid_t pid = -1;
+    for (struct cmsghdr *item = CMSG_FIRSTHDR(&header); item; item = CMSG_NXTHDR(&header, item)) {
+        if (item->cmsg_level != SOL_SOCKET)
+            continue;
+        struct ucred who;
+        if (item->cmsg_type == SCM_CREDENTIALS) {
+            memcpy(&who, CMSG_DATA(item), sizeof who);
+            pid = who.pid;
+        } else if (item->cmsg_type == SCM_RIGHTS) { /* none is expected: what came must not stay */
+            for (size_t i = 0; i < (item->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+                int fd;
+                memcpy(&fd, CMSG_DATA(item) + i * sizeof fd, sizeof fd);
+                close(fd);
+            }
+        }
+    }
+    if (length != (ssize_t)sizeof message || message.kind != INIT_ENTERED || pid <= 0)
+        return error_host(err, length < 0 ? -errno : -EPROTO, "the program could not fork");
+    return pid;
+}
+
+/* Its user namespace must be a new one right below the parent's: then it is what we ordered, and not just
+ * some process of that number. */
+static int check_descent(const struct box *parent, pid_t pid, struct error *err)
+{
+    char path[64];
+    struct stat above, wanted;
+    snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
+    scope_fd own = open(path, O_RDONLY | O_CLOEXEC);
+    scope_fd parents = own < 0 ? -1 : ioctl(own, NS_GET_PARENT);
+    snprintf(path, sizeof path, "/proc/%d/ns/user", (int)parent->program_pid);
+    if (parents < 0 || fstat(parents, &above) < 0 || stat(path, &wanted) < 0 ||
+        above.st_ino != wanted.st_ino || above.st_dev != wanted.st_dev)
+        return error_layer(err, "namespaces", 0, "the forked box is not below its parent's user namespace");
+    return 0;
+}
+
+/* In the helper: everything in the new box that must not be its parent's. */
+__attribute__((noreturn)) static void helper_main(const struct room *room, struct launch *launch, int pidfd)
+{
+    struct error err = {0};
+    int status = room_refurnish(room, pidfd, &err);
+    if (status < 0)
+        launch_child_fail(launch, &err);
+    _exit(0);
+}
+
+static int refurnish(struct room *room, struct launch *launch, int pidfd, struct error *err)
+{
+    scope_fd helper_fd = -1;
+    pid_t helper = process_clone(0, -1, &helper_fd);
+    if (helper == 0)
+        helper_main(room, launch, pidfd);
+    if (helper < 0)
+        return error_host(err, helper, "cannot start a helper");
+    int how = 1;
+    while (waitpid(helper, &how, __WALL) < 0 && errno == EINTR)
+        ;
+    /* What went wrong it has said over the socket on which init's words come: there they are read. */
+    return how == 0 ? 0 : -EIO;
+}
+
+static size_t list_descriptors(const struct box *child, const struct launch *launch, int *into)
+{
+    const int wanted[] = {launch->child_control, launch->plan_fd,      launch->init_fd,
+                          launch->child_stdin,   launch->child_stdout, launch->child_stderr,
+                          launch->child_channel};
+    size_t count = sizeof wanted / sizeof *wanted;
+    memcpy(into, wanted, sizeof wanted);
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (child->group.join_fd[i] >= 0)
+            into[count++] = child->group.join_fd[i];
+    return count;
+}
+
+/* From the order to a first process that is in its groups and has its user. */
+static int make_first_process(struct box *parent, struct box *child, const struct launch *launch,
+                              const struct fork_request *request, struct error *err)
+{
+    int fds[PROCESS_DESCRIPTORS_MAX];
+    size_t count = list_descriptors(child, launch, fds);
+    let_pass(parent->family, parent->program_pid, 0);
+    int status = request->order(request->data, fds, count);
+    if (status < 0)
+        return error_host(err, status, "the program cannot be told to fork");
+    pid_t pid = await_first_process(child->control_fd, request->words_fd, err);
+    if (pid < 0)
+        return pid;
+    child->pidfd = process_pidfd_open(pid);
+    if (child->pidfd < 0)
+        return error_host(err, child->pidfd, "the forked box ended before it was ready");
+    child->pid = pid;
+    if ((status = check_descent(parent, pid, err)) < 0)
+        return status;
+    return identity_map_fork(child, parent->program_pid, pid, err);
+}
+
+static int say(int fd, struct error *err)
+{
+    char order = INIT_ENTER;
+    ssize_t sent = send(fd, &order, 1, MSG_NOSIGNAL);
+    return sent == 1 ? 0 : error_host(err, sent < 0 ? -errno : -EIO, "the forked box is gone");
+}
+
+/* Init has executed and the program is there: the parent's program goes on, and we look at both. */
+static int inspect_both(const struct box *parent, struct box *child, const struct cgroup_limits *limits,
+                        struct error *err)
+{
+    bool has_more = false;
+    child->program_pid = child_of(child->pid, &has_more);
+    if (child->program_pid < 0 || has_more)
+        return error_layer(err, "namespaces", 0, "the forked box has no program, or more than one");
+    return inspect_fork(parent, child, limits, err);
+}
+
+
+static int join_family(struct box *parent, struct box *child, struct error *err)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return error_host(err, -errno, "cannot make a pipe");
+    child->family = parent->family;
+    pthread_mutex_lock(&child->family->lock);
+    child->family->references++;
+    pthread_mutex_unlock(&child->family->lock);
+    child->listener_fd = ends[0];
+    int status = add_member(child, ends[1]);
+    if (status < 0)
+        close(ends[1]);
+    return status < 0 ? error_host(err, status, "no memory for a family of boxes") : 0;
+}
+
+/* The program says, once, that it has given up all that it had from its parent. */
+static int await_program(const struct box *child, struct error *err)
+{
+    struct pollfd polled = {.fd = child->channel_fd, .events = POLLIN};
+    int ready;
+    char said = 0;
+    do
+        ready = poll(&polled, 1, STEP_MS);
+    while (ready < 0 && errno == EINTR);
+    if (ready <= 0 || read(child->channel_fd, &said, 1) != 1 || said != INIT_ENTER)
+        return error_host(err, -EPROTO, "the forked program did not come up");
+    return 0;
+}
+
+static int fork_locked(struct box *parent, struct box *child, const struct fork_request *request,
+                       const struct cgroup_limits *limits, struct launch *launch, struct room *room,
+                       struct error *err)
+{
+    int on = 1;
+    if (setsockopt(child->control_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
+        return error_host(err, -errno, "cannot ask who speaks");
+    int status = make_first_process(parent, child, launch, request, err);
+    if (status == 0) {
+        let_pass(parent->family, 0, child->pid);
+        status = say(child->control_fd, err);
+    }
+    struct error helper_error = {0};
+    int furnished = status == 0 ? refurnish(room, launch, child->pidfd, &helper_error) : 0;
+    if (status == 0 && (status = join_family(parent, child, err)) == 0)
+        status = say(child->channel_fd, err);
+    launch_close(launch); /* or we would never see the end of the pipes */
+    child->started_us = 1; /* the word to go is given below, by us */
+    if (status == 0 && furnished == 0)
+        status = process_send(child->control_fd, &(char){INIT_GO}, 1, -1);
+    if (status == 0)
+        status = launch_await_verified(child, STEP_MS, NULL, NULL, err);
+    if (status == 0)
+        status = await_program(child, err);
+    if (status == 0)
+        status = inspect_both(parent, child, limits, err);
+    return status;
+}
+
+int forking_fork(struct box *parent, struct box *child, const struct fork_request *request,
+                 const struct cgroup_limits *limits, struct error *err)
+{
+    scope_launch launch = LAUNCH_UNSET;
+    struct room room __attribute__((cleanup(room_close))) = {.box = child, .launch = &launch};
+    child->is_fork = true;
+    int status = child->identity->has_uid ? identity_continue_line(&parent->uid_line, child, err) : 0;
+    if (status == 0)
+        status = room_open(&room, err);
+    room.files_fd = request->with_files ? parent->scratch_fd : -1;
+    if (status == 0)
+        status = launch_prepare(child, &launch, err);
+    scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_OWN_UID | PLAN_MOUNTED_ROOT | PLAN_FORKED};
+    if (child->image->is_host && child->spec->grant_count == 0)
+        lists.flags |= PLAN_HOST_VIEW;
+    if (status == 0)
+        status = launch_write_plan(child, &lists, &launch, err);
+    if (status == 0)
+        status = cgroup_create(child->cgroups, child->identity->name, limits, &child->group, err);
+    if (status == 0)
+        status = cgroup_usage_open(&child->group, err);
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&parent->family->forking);
+    status = find_program(parent, err);
+    if (status == 0)
+        status = fork_locked(parent, child, request, limits, &launch, &room, err);
+    let_pass(parent->family, 0, 0);
+    pthread_mutex_unlock(&parent->family->forking);
+    return status;
+}

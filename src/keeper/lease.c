@@ -1,0 +1,95 @@
+#include "keeper/lease.h"
+
+#include "base/file.h"
+#include "base/scope.h"
+#include "keeper/collect.h"
+#include "os/process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+enum { END_MS = 5000 };
+
+int lease_open(struct lease *lease, const struct lease_terms *terms, struct error *err)
+{
+    *lease = (struct lease){.record = RECORD_UNSET, .limits = *terms->limits};
+    box_init(&lease->box);
+    int status = record_take(&lease->record, err);
+    if (status < 0)
+        return status;
+    lease->is_open = true;
+    struct box *box = &lease->box;
+    box->engine = terms->spec->isolation == ISOLATION_CONTAINER ? &engine_container : &engine_process;
+    box->spec = terms->spec;
+    box->image = terms->image;
+    box->cgroups = terms->cgroups;
+    box->limits = &lease->limits;
+    box->identity = &lease->record.identity;
+    box->program = &lease->program;
+    if (terms->lifetime_ms) {
+        int64_t *limit = lease->limits.value;
+        limit[LIMIT_wall] = terms->lifetime_ms;
+        limit[LIMIT_cpu] = terms->lifetime_ms * (limit[LIMIT_cpus] / 1000 + 1);
+    }
+    return box->engine->isolation == ISOLATION_PROCESS ? record_make_directory(&lease->record, err) : 0;
+}
+
+int lease_collect(struct lease *lease, int target_fd, struct result *result, struct error *err)
+{
+    if (lease->box.scratch_fd < 0)
+        return 0;
+    /* The guest may have closed it: that is no reason to lose its result. */
+    scope_fd output = file_open_directory(lease->box.scratch_fd, "output");
+    if (output < 0)
+        return result_add_omission(result, ".", "the output directory cannot be opened");
+    return collect_files(output, target_fd, &lease->limits, result, err);
+}
+
+/* A fork is not our child: its own parent reaps it, and its descriptor tells when it has ended. */
+static void wait_for_end(const struct box *box)
+{
+    struct pollfd polled = {.fd = box->pidfd, .events = POLLIN};
+    if (box->is_fork)
+        while (poll(&polled, 1, END_MS) < 0 && errno == EINTR)
+            ;
+    else
+        while (waitpid(box->pid, NULL, __WALL) < 0 && errno == EINTR)
+            ;
+}
+
+static int box_close(struct box *box)
+{
+    if (box->pid > 0 && !box->is_reaped) {
+        box->engine->stop(box);
+        process_pidfd_kill(box->pidfd, SIGKILL);
+        wait_for_end(box);
+        box->is_reaped = true;
+    }
+    int status = box->engine ? box->engine->destroy(box) : 0;
+    int *fds[] = {&box->pidfd,     &box->control_fd,  &box->stdin_fd,   &box->stdout_fd,
+                  &box->stderr_fd, &box->listener_fd, &box->scratch_fd, &box->channel_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        scope_close_fd(fds[i]);
+    return status;
+}
+
+int lease_close(struct lease *lease)
+{
+    if (!lease->is_open)
+        return 0;
+    int status = box_close(&lease->box);
+    int given_back = record_give_back(&lease->record);
+    program_free(&lease->program);
+    return status < 0 ? status : given_back;
+}
+
+/* The last attempt: whatever came of it, the lock goes, so that a reaper can have what is left. */
+void lease_close_at_scope_end(struct lease *lease)
+{
+    lease_close(lease);
+    scope_close_fd(&lease->record.lock_fd);
+    scope_close_fd(&lease->record.state_fd);
+    lease->is_open = false;
+}

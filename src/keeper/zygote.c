@@ -1,0 +1,223 @@
+#include "keeper/zygote.h"
+
+#include "base/scope.h"
+#include "keeper/run.h"
+#include "os/landlock.h"
+#include "plan.h"
+#include "runtime/runner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    READY_MS = 20000,
+    PRELOAD_MS = 120000,
+    FORK_MS = 10000,
+    FOREVER_MS = INT32_MAX, /* 24 days: it is rotated long before */
+};
+
+struct zygote {
+    struct spec *spec;
+    const struct policy *policy;
+    struct runner_link link;
+    int cancel_fd;
+    int landlock_abi;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t fork_lock; /* one conversation at a time */
+    pthread_mutex_t lock;      /* of what follows, which the thread writes */
+    pthread_cond_t changed;
+    struct box *box; /* the thread's; NULL before and after */
+    bool is_over;
+    int status;
+    struct error error;
+    struct result *result;
+};
+
+static void box_started(void *data, struct box *box)
+{
+    struct zygote *zygote = data;
+    int fd = fcntl(box->channel_fd, F_DUPFD_CLOEXEC, 0);
+    pthread_mutex_lock(&zygote->lock);
+    zygote->link.fd = fd;
+    zygote->box = box;
+    pthread_cond_broadcast(&zygote->changed);
+    pthread_mutex_unlock(&zygote->lock);
+}
+
+static void *zygote_main(void *data)
+{
+    struct zygote *zygote = data;
+    const struct supervise_io io = {.forward_fd = {-1, -1},
+                                    .data = zygote,
+                                    .cancel_fd = zygote->cancel_fd,
+                                    .with_channel = true,
+                                    .forkable = true,
+                                    .started = box_started,
+                                    .lifetime_ms = FOREVER_MS};
+    struct error err = {0};
+    struct result *result = NULL;
+    int status = keeper_run(zygote->spec, zygote->policy, &io, &result, &err);
+    pthread_mutex_lock(&zygote->lock);
+    zygote->status = status;
+    zygote->error = err;
+    zygote->result = result;
+    zygote->box = NULL;
+    zygote->is_over = true;
+    pthread_cond_broadcast(&zygote->changed);
+    pthread_mutex_unlock(&zygote->lock);
+    return NULL;
+}
+
+static int await_box(struct zygote *zygote, struct error *err)
+{
+    pthread_mutex_lock(&zygote->lock);
+    while (!zygote->box && !zygote->is_over)
+        pthread_cond_wait(&zygote->changed, &zygote->lock);
+    bool is_over = zygote->is_over;
+    int status = zygote->status;
+    if (is_over && status < 0 && err)
+        *err = zygote->error;
+    pthread_mutex_unlock(&zygote->lock);
+    if (is_over)
+        return status < 0 ? status : error_host(err, -EPIPE, "the zygote ended before it began");
+    return zygote->link.fd < 0 ? error_host(err, -EMFILE, "no descriptors for a zygote") : 0;
+}
+
+static int preload(struct zygote *zygote, const struct string_list *modules, struct error *err)
+{
+    scope_buffer frame = {0};
+    int status = runner_link_await_ready(&zygote->link, READY_MS, err);
+    if (status < 0)
+        return status;
+    status = runner_write_preload(&frame, modules);
+    if (status == 0)
+        status = runner_link_send(&zygote->link, &frame, NULL, 0);
+    return status < 0 ? error_host(err, status, "the zygote cannot be told what to load")
+                      : runner_link_await_ready(&zygote->link, PRELOAD_MS, err);
+}
+
+int zygote_open(struct spec *spec, const struct policy *policy, const struct string_list *modules,
+                struct zygote **ret, struct error *err)
+{
+    struct zygote *zygote = calloc(1, sizeof *zygote);
+    if (!zygote) {
+        spec_free(spec);
+        return error_host(err, -ENOMEM, "no memory for a zygote");
+    }
+    *zygote = (struct zygote){.spec = spec,
+                              .policy = policy,
+                              .link = RUNNER_LINK_UNSET,
+                              .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                              .fork_lock = PTHREAD_MUTEX_INITIALIZER,
+                              .lock = PTHREAD_MUTEX_INITIALIZER,
+                              .changed = PTHREAD_COND_INITIALIZER};
+    int abi = landlock_abi();
+    zygote->landlock_abi = abi > 0 ? abi : 0;
+    int status = zygote->cancel_fd < 0 ? error_host(err, -errno, "cannot make a zygote") : 0;
+    if (status == 0)
+        status = runner_prepare_spec(spec, err);
+    if (status == 0) {
+        status = -pthread_create(&zygote->thread, NULL, zygote_main, zygote);
+        zygote->has_thread = status == 0;
+        if (status < 0)
+            error_host(err, status, "cannot start the thread of a zygote");
+    }
+    if (status == 0)
+        status = await_box(zygote, err);
+    if (status == 0)
+        status = preload(zygote, modules, err);
+    if (status < 0) {
+        zygote_close(zygote);
+        return status;
+    }
+    *ret = zygote;
+    return 0;
+}
+
+static int send_order(void *data, const int *fds, size_t count)
+{
+    struct zygote *zygote = data;
+    scope_buffer frame = {0};
+    int status = runner_write_fork(&frame, zygote->landlock_abi);
+    return status < 0 ? status : runner_link_send(&zygote->link, &frame, fds, count);
+}
+
+/* Why it did not fork, in its own words. */
+static int explain(struct zygote *zygote, int status, struct error *err)
+{
+    struct error reason = {0};
+    if (status == -ECANCELED && runner_link_await_ready(&zygote->link, 1000, &reason) < 0 && err)
+        *err = reason;
+    return status;
+}
+
+int zygote_fork(struct zygote *zygote, struct lease *ret, struct runner_link *ret_link,
+                struct result *ret_layers, struct error *err)
+{
+    *ret_link = (struct runner_link)RUNNER_LINK_UNSET;
+    pthread_mutex_lock(&zygote->lock);
+    struct box *parent = zygote->box;
+    pthread_mutex_unlock(&zygote->lock);
+    if (!parent) {
+        *ret = (struct lease){.record = RECORD_UNSET};
+        return error_host(err, -EPIPE, "the zygote is dead");
+    }
+    int status = lease_open(ret,
+                            &(struct lease_terms){.spec = zygote->spec,
+                                                  .image = parent->image,
+                                                  .cgroups = parent->cgroups,
+                                                  .limits = &zygote->spec->limits},
+                            err);
+    ret->box.wants_channel = ret->box.is_forkable = true;
+    const struct fork_request request = {.order = send_order, .data = zygote, .words_fd = zygote->link.fd};
+    pthread_mutex_lock(&zygote->fork_lock);
+    if (status == 0) {
+        status = parent->engine->fork(parent, &ret->box, &request, ret_layers, err);
+        status = status < 0 ? explain(zygote, status, err) : 0;
+    }
+    pthread_mutex_unlock(&zygote->fork_lock);
+    if (status == 0) {
+        ret_link->fd = fcntl(ret->box.channel_fd, F_DUPFD_CLOEXEC, 0);
+        status = ret_link->fd < 0 ? error_host(err, -errno, "no descriptor for a fork")
+                                  : runner_link_await_ready(ret_link, FORK_MS, err);
+    }
+    if (status < 0) {
+        runner_link_close(ret_link);
+        lease_close_at_scope_end(ret);
+    }
+    return status;
+}
+
+bool zygote_is_dead(struct zygote *zygote)
+{
+    pthread_mutex_lock(&zygote->lock);
+    bool is_over = zygote->is_over;
+    pthread_mutex_unlock(&zygote->lock);
+    return is_over;
+}
+
+pid_t zygote_pid(const struct zygote *zygote)
+{
+    return zygote->box ? zygote->box->pid : -1;
+}
+
+void zygote_close(struct zygote *zygote)
+{
+    if (!zygote)
+        return;
+    uint64_t one = 1;
+    if (zygote->cancel_fd >= 0)
+        (void)!write(zygote->cancel_fd, &one, sizeof one);
+    if (zygote->has_thread)
+        pthread_join(zygote->thread, NULL);
+    runner_link_close(&zygote->link);
+    scope_close_fd(&zygote->cancel_fd);
+    result_free(zygote->result);
+    spec_free(zygote->spec);
+    free(zygote);
+}

@@ -1,0 +1,32 @@
+/* A zygote: an interpreter in a box that has imported what most runs need, and is forked for each of them.
+ *
+ * Theory of operation. It is a box as any other, made by the same code and under the same layers, whose
+ * program is the runner and never gets any user's code. Each fork of it (engine.fork) is a box with
+ * namespaces, groups, user, root and streams of its own, that waits for its first order. What a fork does
+ * never reaches the zygote: there is no descriptor to it, and its processes cannot be named. Because pid
+ * namespaces nest, the forks end with their zygote: one that is retired lives until its last fork is gone. */
+#pragma once
+
+#include "keeper/lease.h"
+#include "keeper/runner_link.h"
+#include "spec/policy.h"
+
+struct zygote;
+
+/* Takes the spec (no code, no command; language, image and limits are the forks' too), also when it fails.
+ * Returns when all of `preload` is imported; what the image lacks is left out. */
+int zygote_open(struct spec *spec, const struct policy *policy, const struct string_list *preload,
+                struct zygote **ret, struct error *err);
+
+/* A fork, ready for its first order. `ret_layers` gets the layers that were proved. */
+int zygote_fork(struct zygote *zygote, struct lease *ret, struct runner_link *ret_link,
+                struct result *ret_layers, struct error *err);
+
+/* Has it ended, by itself or by somebody's hand? */
+bool zygote_is_dead(struct zygote *zygote);
+
+/* Its box, for the pid of its init; only while it lives. */
+pid_t zygote_pid(const struct zygote *zygote);
+
+/* Ends it and with it all forks that are left. NULL is fine. */
+void zygote_close(struct zygote *zygote);
