@@ -111,8 +111,7 @@ static void become_init(const struct fork_state *state, long program)
     static const int places[] = {INIT_CONTROL_FD, INIT_PLAN_FD, 5};
     long moved[3];
     for (int i = 0; i < 3; i++)
-        moved[i] =
-            raw_call(SYS_fcntl, state->fds[wanted[i]], F_DUPFD_CLOEXEC_, CLEAR_OF_TARGETS, 0, 0);
+        moved[i] = raw_call(SYS_fcntl, state->fds[wanted[i]], F_DUPFD_CLOEXEC_, CLEAR_OF_TARGETS, 0, 0);
     for (int i = 0; i < 3; i++)
         if (moved[i] < 0 || raw_call(SYS_dup3, moved[i], places[i], i == 2 ? CLOEXEC_ : 0, 0, 0) < 0)
             leave(72);
@@ -137,9 +136,8 @@ void first_process(struct fork_state *state)
     if (status == 0)
         status = take_user();
     if (status == 0) {
-        long flags = state->thread_id
-                         ? FORK_PROGRAM_FLAGS
-                         : FORK_PROGRAM_FLAGS & ~(CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
+        long flags = state->thread_id ? FORK_PROGRAM_FLAGS
+                                      : FORK_PROGRAM_FLAGS & ~(CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
         status = raw_call(SYS_clone, flags, 0, 0, RAW(state->thread_id), 0);
         if (status == 0)
             come_back(state);
@@ -203,8 +201,7 @@ static long take_streams(const struct fork_state *state)
     static const int places[] = {0, 1, 2, INIT_CHANNEL_FD};
     long moved[4];
     for (int i = 0; i < 4; i++) {
-        moved[i] =
-            raw_call(SYS_fcntl, state->fds[wanted[i]], F_DUPFD_CLOEXEC_, CLEAR_OF_TARGETS, 0, 0);
+        moved[i] = raw_call(SYS_fcntl, state->fds[wanted[i]], F_DUPFD_CLOEXEC_, CLEAR_OF_TARGETS, 0, 0);
         if (moved[i] < 0)
             return moved[i];
     }

@@ -156,8 +156,8 @@ static int explain(struct zygote *zygote, int status, struct error *err)
     return status;
 }
 
-int zygote_fork(struct zygote *zygote, struct lease *ret, struct runner_link *ret_link,
-                struct result *ret_layers, struct error *err)
+int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease *ret,
+                struct runner_link *ret_link, struct result *ret_layers, struct error *err)
 {
     *ret_link = (struct runner_link)RUNNER_LINK_UNSET;
     pthread_mutex_lock(&zygote->lock);
@@ -167,12 +167,11 @@ int zygote_fork(struct zygote *zygote, struct lease *ret, struct runner_link *re
         *ret = (struct lease){.record = RECORD_UNSET};
         return error_host(err, -EPIPE, "the zygote is dead");
     }
-    int status = lease_open(ret,
-                            &(struct lease_terms){.spec = zygote->spec,
-                                                  .image = parent->image,
-                                                  .cgroups = parent->cgroups,
-                                                  .limits = &zygote->spec->limits},
-                            err);
+    int status = lease_open(
+        ret,
+        &(struct lease_terms){
+            .spec = zygote->spec, .image = parent->image, .cgroups = parent->cgroups, .limits = limits},
+        err);
     ret->box.wants_channel = ret->box.is_forkable = true;
     const struct fork_request request = {.order = send_order, .data = zygote, .words_fd = zygote->link.fd};
     pthread_mutex_lock(&zygote->fork_lock);

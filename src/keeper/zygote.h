@@ -18,9 +18,9 @@ struct zygote;
 int zygote_open(struct spec *spec, const struct policy *policy, const struct string_list *preload,
                 struct zygote **ret, struct error *err);
 
-/* A fork, ready for its first order. `ret_layers` gets the layers that were proved. */
-int zygote_fork(struct zygote *zygote, struct lease *ret, struct runner_link *ret_link,
-                struct result *ret_layers, struct error *err);
+/* A fork with these limits, ready for its first order. `ret_layers` gets the layers that were proved. */
+int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease *ret,
+                struct runner_link *ret_link, struct result *ret_layers, struct error *err);
 
 /* Has it ended, by itself or by somebody's hand? */
 bool zygote_is_dead(struct zygote *zygote);

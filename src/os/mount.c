@@ -76,6 +76,26 @@ int mount_detached(const char *type, unsigned flags)
     return mount_fd < 0 ? -errno : (int)mount_fd;
 }
 
+static int set_number(int context, const char *key, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return syscall(SYS_fsconfig, context, FSCONFIG_SET_STRING, key, text, 0) < 0 ? -errno : 0;
+}
+
+int mount_resize(int root_fd, int64_t bytes, int64_t inodes)
+{
+    scope_fd context = (int)syscall(SYS_fspick, root_fd, "", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH);
+    if (context < 0)
+        return -errno;
+    int status = set_number(context, "size", bytes);
+    if (status == 0)
+        status = set_number(context, "nr_inodes", inodes);
+    if (status == 0 && syscall(SYS_fsconfig, context, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+        status = -errno;
+    return status;
+}
+
 int mount_bind(int from_dir_fd, const char *from, int to_dir_fd, const char *to, unsigned flags)
 {
     scope_fd tree = mount_clone_tree(from_dir_fd, from, flags, -1);

@@ -40,6 +40,9 @@ int mount_make_writable(int dir_fd, const char *path);
 /* A new file system that is not at any place yet. */
 int mount_detached(const char *type, unsigned flags);
 
+/* Another size and number of inodes for a mounted tmpfs, by its root directory. */
+int mount_resize(int root_fd, int64_t bytes, int64_t inodes);
+
 /* mount(2) of a new file system instance. */
 int mount_new(const char *type, const char *path, unsigned flags, const char *options);
 

@@ -111,6 +111,17 @@ int runner_write_fork(struct buffer *into, int landlock_abi);
 /* Tells it to import these, and to get ready to be forked many times; answered by `ready`. */
 int runner_write_preload(struct buffer *into, const struct string_list *modules);
 
-/* Tells it to become the program at `path` in the box: no word of the protocol comes from it any more. */
-int runner_write_main(struct buffer *into, const char *path, const struct string_list *arguments,
-                      const struct string_list *environment);
+struct runner_rlimit {
+    int resource;
+    int64_t value;
+};
+
+struct runner_program {
+    const char *path; /* of the code, in the box */
+    const struct string_list *arguments, *environment;
+    const struct runner_rlimit *rlimits; /* that it puts on first */
+    size_t rlimit_count;
+};
+
+/* Tells it to become a program: no word of the protocol comes from it any more. */
+int runner_write_main(struct buffer *into, const struct runner_program *program);

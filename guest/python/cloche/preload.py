@@ -24,6 +24,8 @@ figure, axes = pyplot.subplots()
 axes.plot([1, 2, 3], label="x"); axes.set_title("t"); axes.legend()
 figure.savefig(io.BytesIO(), format="png")
 pyplot.close("all")
+# Its fonts hold open files, which a fork closes, and its own at-fork hook then falls over them.
+matplotlib.font_manager._get_font.cache_clear()
 """,
 }
 

@@ -3,6 +3,7 @@ import atexit
 import builtins
 import io
 import os
+import resource
 import signal
 import sys
 import threading
@@ -17,6 +18,8 @@ class Script:
         for setting in order.get("environment", []):
             name, _, value = setting.partition("=")
             os.environ[name] = value
+        for number, value in order.get("rlimits", []):
+            resource.setrlimit(number, (value, value))
 
     def run(self):
         """Does not return. The interpreter is not taken down piece by piece: with large libraries loaded that takes

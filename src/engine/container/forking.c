@@ -208,8 +208,10 @@ static pid_t await_first_process(int control_fd, int words_fd, struct error *err
     } space = {0};
     struct init_message message;
     struct iovec vector = {&message, sizeof message};
-    struct msghdr header = {
-        .msg_iov = &vector, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof space.bytes};
+    struct msghdr header = {.msg_iov = &vector,
+                            .msg_iovlen = 1,
+                            .msg_control = space.bytes,
+                            .msg_controllen = sizeof space.bytes};
     struct pollfd polled[] = {{.fd = control_fd, .events = POLLIN}, {.fd = words_fd, .events = POLLIN}};
     int ready;
     do
@@ -335,7 +337,6 @@ static int inspect_both(const struct box *parent, struct box *child, const struc
     return inspect_fork(parent, child, limits, err);
 }
 
-
 static int join_family(struct box *parent, struct box *child, struct error *err)
 {
     int ends[2];
@@ -382,7 +383,7 @@ static int fork_locked(struct box *parent, struct box *child, const struct fork_
     int furnished = status == 0 ? refurnish(room, launch, child->pidfd, &helper_error) : 0;
     if (status == 0 && (status = join_family(parent, child, err)) == 0)
         status = say(child->channel_fd, err);
-    launch_close(launch); /* or we would never see the end of the pipes */
+    launch_close(launch);  /* or we would never see the end of the pipes */
     child->started_us = 1; /* the word to go is given below, by us */
     if (status == 0 && furnished == 0)
         status = process_send(child->control_fd, &(char){INIT_GO}, 1, -1);

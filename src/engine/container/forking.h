@@ -2,9 +2,9 @@
  *
  * Theory of operation. Only a process itself can be copied with its memory, so it is the program (a runner,
  * see docs/runner-protocol.md) that forks, when it is told to; guest/fork/fork.c is its side. Ours: the
- * order brings it the descriptors of the new box; its filter asks us about the two clones, and we let those of
- * an order pass, once each. The new box's user namespace lies below its parent's, so we have all power over
- * it: we map its user, and a helper goes into its mount namespace and puts new scratch space, /proc and
+ * order brings it the descriptors of the new box; its filter asks us about the two clones, and we let those
+ * of an order pass, once each. The new box's user namespace lies below its parent's, so we have all power
+ * over it: we map its user, and a helper goes into its mount namespace and puts new scratch space, /proc and
  * terminals over those of the parent. Then both processes are looked at from outside, and init proves the
  * layers from inside, as in any box. A program that was hijacked and uses the clones for something else gets
  * a child that is still under the filter, which forbids every call that its capabilities would be good for,

@@ -277,6 +277,16 @@ static int write_identity_files(const struct room *room)
     return status;
 }
 
+/* A fork that begins anew gets its code later, into a directory that is the launcher's. Before the scratch
+ * space is covered at its own place. */
+static int show_code_directory(void)
+{
+    if (mkdir("tmp/" ROOM_CODE, 0755) < 0)
+        return -errno;
+    return mount_bind(AT_FDCWD, "tmp/" ROOM_CODE, AT_FDCWD, "code",
+                      MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEVICES);
+}
+
 /* One tmpfs behind all writable places, mounted at /tmp and in the end covered there by its own subdirectory.
  */
 static int make_scratch(const struct room *room)
@@ -308,6 +318,8 @@ static int make_scratch(const struct room *room)
         return -errno;
     struct init_message message = {.kind = INIT_SCRATCH};
     status = process_send(room->launch->child_control, &message, sizeof message, scratch);
+    if (status == 0 && room->box->is_fork && room->files_fd < 0)
+        status = show_code_directory();
     static const struct {
         const char *from, *to;
     } binds[] = {{"tmp/home", "home/user"},

@@ -50,5 +50,8 @@ int room_close_off(const struct room *room, struct error *err);
  * may not unmount. */
 int room_refurnish(const struct room *room, int pidfd, struct error *err);
 
+/* Where the launcher puts the code of a fork that begins anew, below its scratch directory. */
+#define ROOM_CODE "code"
+
 /* Places inside, for Landlock and for programs. */
 extern const char *const room_writable_places[];
