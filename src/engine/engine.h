@@ -74,6 +74,8 @@ struct box {
     int answer_error;                   /* an errno: a call of the guest could not be answered */
     int scratch_fd;                     /* directory that holds output/, tmp/ … of the box */
     struct cgroup group;                /* CGROUP_NONE: the box has no group */
+    int oom_fd; /* tells when the group runs out of memory, if it was made ahead; -1: supervise makes it */
+    short oom_events;
     int64_t threads_beside; /* of the same uid, not in the box: they count in the kernel\'s limit */
     int stops;              /* how often stop() was called */
     int64_t started_us;     /* when the word to go was given */

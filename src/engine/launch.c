@@ -34,6 +34,7 @@ void box_init(struct box *box)
                         .listener_fd = -1,
                         .channel_fd = -1,
                         .scratch_fd = -1,
+                        .oom_fd = -1,
                         .group = CGROUP_UNSET};
 }
 

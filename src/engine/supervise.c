@@ -566,14 +566,21 @@ static int explain_exec_failure(const struct box *box, int code, bool chdir_fail
                       box->image->name, hint);
 }
 
+void supervise_prepare(struct box *box)
+{
+    if (box->group.version != CGROUP_NONE && box->oom_fd < 0)
+        box->oom_fd = cgroup_watch_oom(&box->group, &box->oom_events);
+}
+
 int supervise_run(struct box *box, const struct supervise_io *io, struct result *result, struct error *err)
 {
     struct supervisor self = {
         .box = box, .io = io, .result = result, .oom_fd = -1, .had_listener = box->listener_fd >= 0};
     self.streams[STREAM_STDOUT] = (struct stream_state){.guest_fd = &box->stdout_fd, .kept = &result->output};
     self.streams[STREAM_STDERR] = (struct stream_state){.guest_fd = &box->stderr_fd, .kept = &result->errors};
-    if (box->group.version != CGROUP_NONE)
-        self.oom_fd = cgroup_watch_oom(&box->group, &self.oom_events);
+    supervise_prepare(box);
+    self.oom_fd = take_fd(&box->oom_fd);
+    self.oom_events = box->oom_events;
     if (box->spec->stdin_kind == STDIN_NONE ||
         (box->spec->stdin_kind == STDIN_BYTES && box->spec->stdin_bytes.length == 0))
         input_close(&self);

@@ -8,7 +8,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { END_MS = 5000 };
 
@@ -47,6 +50,18 @@ int lease_collect(struct lease *lease, int target_fd, struct result *result, str
     return collect_files(output, target_fd, &lease->limits, result, err);
 }
 
+void lease_add_last_words(const struct lease *lease, struct error *err)
+{
+    char words[4096];
+    ssize_t length = lease->box.stderr_fd >= 0 ? read(lease->box.stderr_fd, words, sizeof words - 1) : 0;
+    if (length <= 0 || !err)
+        return;
+    words[length] = '\0';
+    const char *from = length > 300 ? words + length - 300 : words;
+    size_t used = strlen(err->text);
+    snprintf(err->text + used, sizeof err->text - used, "; it said: %s", from);
+}
+
 /* A fork is not our child: its own parent reaps it, and its descriptor tells when it has ended. */
 static void wait_for_end(const struct box *box)
 {
@@ -68,8 +83,8 @@ static int box_close(struct box *box)
         box->is_reaped = true;
     }
     int status = box->engine ? box->engine->destroy(box) : 0;
-    int *fds[] = {&box->pidfd,     &box->control_fd,  &box->stdin_fd,   &box->stdout_fd,
-                  &box->stderr_fd, &box->listener_fd, &box->scratch_fd, &box->channel_fd};
+    int *fds[] = {&box->pidfd,       &box->control_fd, &box->stdin_fd,   &box->stdout_fd, &box->stderr_fd,
+                  &box->listener_fd, &box->scratch_fd, &box->channel_fd, &box->oom_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         scope_close_fd(fds[i]);
     return status;

@@ -28,6 +28,9 @@ int lease_open(struct lease *lease, const struct lease_terms *terms, struct erro
 /* Takes the files of a box that has ended. target_fd: where they go; -1: nowhere. */
 int lease_collect(struct lease *lease, int target_fd, struct result *result, struct error *err);
 
+/* Adds what the box has written to stderr, cut to its last lines, to an error: for a runner that died. */
+void lease_add_last_words(const struct lease *lease, struct error *err);
+
 /* Ends what still runs and gives everything back; harmless when done already. A negative errno when something
  * would not go, for the next reaper. */
 int lease_close(struct lease *lease);

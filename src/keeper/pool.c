@@ -18,9 +18,9 @@ enum {
     ROTATE_DEFAULT_MS = 3600 * 1000,
     ROTATE_DEFAULT_FORKS = 20000,
     IDLE_DEFAULT_MS = 60 * 1000,
-    QUIET_US = 1000,        /* a new spare is not made right behind a run: it would take the client's CPU */
-    RATE_WINDOW_MS = 1000,  /* over which arrivals are counted */
-    RETRY_MS = 1000,        /* after a zygote that failed */
+    QUIET_US = 1000,       /* a new spare is not made right behind a run: it would take the client's CPU */
+    RATE_WINDOW_MS = 1000, /* over which arrivals are counted */
+    RETRY_MS = 1000,       /* after a zygote that failed */
     HINT_MS = 30000,
     DYING_MAX = 16,
 };
@@ -40,7 +40,7 @@ struct pool {
     struct pool_options options;
     struct string_list preload;
     char *image;
-    struct limits limits; /* of a spare: the operator's defaults, as a validated spec has them */
+    struct limits limits;  /* of a spare: the operator's defaults, as a validated spec has them */
     struct limits highest; /* that a spare can be given */
     pthread_t threads[2];
     int thread_count;
@@ -256,7 +256,8 @@ static enum chore next_chore(struct pool *pool, int *ret_wait_ms)
     if (pool->spare_count == target)
         return CHORE_NONE;
     int64_t quiet_us = clock_monotonic_us() - pool->last_run_us;
-    if (quiet_us < QUIET_US && pool->spare_count > 0) {
+    bool is_quiet = pool->state.running == 0 && quiet_us >= QUIET_US;
+    if (!is_quiet && pool->spare_count * 2 > target) {
         *ret_wait_ms = 1;
         return CHORE_NONE;
     }

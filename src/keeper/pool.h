@@ -28,7 +28,8 @@ struct pool_options {
 int pool_open(const struct policy *policy, const struct pool_options *options, struct pool **ret,
               struct error *err);
 
-/* Waits until the pool has a zygote and its minimum of spares; false when it does not come to that in time. */
+/* Waits until the pool has a zygote and its minimum of spares; false when it does not come to that in time.
+ */
 bool pool_await_warm(struct pool *pool, int timeout_ms);
 
 /* Is this spec one for the pool? It must be validated. */
@@ -43,11 +44,11 @@ void pool_hint(struct pool *pool, int spares);
 
 struct pool_state {
     int spares, target, running;
-    int zygotes;           /* the current one and those that still have forks */
-    int64_t hits, misses;  /* runs that found a spare, and that had to wait for a fork */
+    int zygotes;          /* the current one and those that still have forks */
+    int64_t hits, misses; /* runs that found a spare, and that had to wait for a fork */
     int64_t rotations, failures;
-    int64_t spare_bytes;   /* private memory of an idle spare, measured on one; 0: none yet */
-    pid_t zygote_pid;      /* -1: none */
+    int64_t spare_bytes; /* private memory of an idle spare, measured on one; 0: none yet */
+    pid_t zygote_pid;    /* -1: none */
 };
 void pool_read_state(struct pool *pool, struct pool_state *ret);
 

@@ -17,6 +17,24 @@
 
 #define CODE_NAME "main.py"
 
+enum { REHEARSAL_MS = 10000 };
+
+static int rehearse(struct spare *spare, struct error *err)
+{
+    scope_buffer frame = {0};
+    const struct string_list none = {0};
+    const struct runner_program program = {.path = "/code/" CODE_NAME,
+                                           .arguments = &none,
+                                           .environment = &none,
+                                           .rlimits = &(struct runner_rlimit){RLIMIT_MSGQUEUE, 0},
+                                           .rlimit_count = 1};
+    int status = runner_write_main(&frame, &program, true);
+    if (status == 0)
+        status = runner_link_send(&spare->link, &frame, NULL, 0);
+    return status < 0 ? error_host(err, status, "cannot prepare a spare")
+                      : runner_link_await_ready(&spare->link, REHEARSAL_MS, err);
+}
+
 int spare_make(struct zygote *zygote, const struct limits *limits, struct spare **ret, struct error *err)
 {
     struct spare *spare = calloc(1, sizeof *spare);
@@ -31,6 +49,13 @@ int spare_make(struct zygote *zygote, const struct limits *limits, struct spare 
     if (status < 0) {
         result_free(result);
         free(spare);
+        return status;
+    }
+    supervise_prepare(&spare->lease.box);
+    status = rehearse(spare, err);
+    if (status < 0) {
+        lease_add_last_words(&spare->lease, err);
+        spare_destroy(spare);
         return status;
     }
     *ret = spare;
@@ -96,8 +121,8 @@ static int write_code(const struct spare *spare, const char *name, const struct 
 {
     char path[300];
     snprintf(path, sizeof path, ROOM_CODE "/%s", name);
-    scope_fd fd = openat(spare->lease.box.scratch_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                         0444);
+    scope_fd fd =
+        openat(spare->lease.box.scratch_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
     if (fd < 0)
         return -errno;
     return code->length ? file_write_all(fd, code->data, code->length) : 0;
@@ -112,15 +137,17 @@ static int give_program(struct spare *spare, const struct spec *spec, struct err
     char path[256];
     snprintf(path, sizeof path, "/code/%s", name);
     struct runner_rlimit rlimits[4];
-    const struct runner_program program = {.path = path,
-                                           .arguments = &spec->arguments,
-                                           .environment = &spec->environment,
-                                           .rlimits = rlimits,
-                                           .rlimit_count = list_rlimits(&spec->limits, rlimits)};
+    const struct runner_program program = {
+        .path = path,
+        .code = {spec->code.data ? spec->code.data : "", spec->code.length},
+        .arguments = &spec->arguments,
+        .environment = &spec->environment,
+        .rlimits = rlimits,
+        .rlimit_count = list_rlimits(&spec->limits, rlimits)};
     scope_buffer frame = {0};
     int status = write_code(spare, name, &spec->code);
     if (status == 0)
-        status = runner_write_main(&frame, &program);
+        status = runner_write_main(&frame, &program, false);
     spare->lease.box.started_us = clock_monotonic_us();
     if (status == 0)
         status = runner_link_send(&spare->link, &frame, NULL, 0);

@@ -186,6 +186,7 @@ int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease
                                   : runner_link_await_ready(ret_link, FORK_MS, err);
     }
     if (status < 0) {
+        lease_add_last_words(ret, err);
         runner_link_close(ret_link);
         lease_close_at_scope_end(ret);
     }

@@ -117,11 +117,13 @@ struct runner_rlimit {
 };
 
 struct runner_program {
-    const char *path; /* of the code, in the box */
+    const char *path; /* where the code is in the box too */
     const struct string_list *arguments, *environment;
+    struct slice code;
     const struct runner_rlimit *rlimits; /* that it puts on first */
     size_t rlimit_count;
 };
 
-/* Tells it to become a program: no word of the protocol comes from it any more. */
-int runner_write_main(struct buffer *into, const struct runner_program *program);
+/* Tells it to become a program: no word of the protocol comes from it any more. Or to do as if, so that its
+ * pages are there when it comes to that; answered by `ready`. */
+int runner_write_main(struct buffer *into, const struct runner_program *program, bool is_rehearsal);

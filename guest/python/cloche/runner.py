@@ -11,6 +11,7 @@ import importlib.abc
 import importlib.util
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -70,12 +71,16 @@ class Runner:
             except Closed:
                 return None
             if header.get("type") == "main":
-                return script.Script(header)
+                return script.Script(header, body)
             if header.get("type") == "run":
                 self.prepare()
                 self.run(header, body)
             elif header.get("type") == "fork":
                 self.fork(header)
+            elif header.get("type") == "rehearse":
+                script.rehearse(header)
+                socket.socket(fileno=os.dup(self.channel.fd)).close()
+                self.say_ready()
             elif header.get("type") == "preload":
                 preload.load(header.get("modules", []))
                 self.say_ready()

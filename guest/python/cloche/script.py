@@ -12,8 +12,9 @@ import types
 
 
 class Script:
-    def __init__(self, order):
+    def __init__(self, order, source):
         self.path = order["path"]
+        self.source = source
         self.arguments = order.get("arguments", [])
         for setting in order.get("environment", []):
             name, _, value = setting.partition("=")
@@ -24,9 +25,7 @@ class Script:
     def run(self):
         """Does not return. The interpreter is not taken down piece by piece: with large libraries loaded that takes
         longer than most programs, and nothing of it is left anyway."""
-        prepare_streams()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        code = self._execute()
+        code = self.execute()
         threading._shutdown()
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
@@ -39,22 +38,61 @@ class Script:
             os.kill(os.getpid(), signal.SIGINT)
         os._exit(code & 0xFF)
 
-    def _execute(self):
+    def execute(self):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         module = types.ModuleType("__main__")
         module.__dict__.update(__file__=self.path, __builtins__=builtins)
         sys.modules["__main__"] = module
         sys.argv = [self.path, *self.arguments]
         sys.path[0] = os.path.dirname(self.path)
         try:
-            with open(self.path, "rb") as file:
-                code = compile(file.read(), self.path, "exec", dont_inherit=True)
-            exec(code, module.__dict__)
+            exec(compile(self.source, self.path, "exec", dont_inherit=True), module.__dict__)
         except SystemExit as error:
             return exit_code(error)
         except BaseException as error:
             show(error)
             return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
         return 0
+
+
+def rehearse(order):
+    """Runs a small program that is heard nowhere, in all the steps of a real one: each page that they touch is copied on
+    its first write, and that takes longer than the program."""
+    script = Script(order, REHEARSAL)
+    prepare_streams()
+    interrupt = signal.getsignal(signal.SIGINT)
+    heard = os.dup(1), os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    module = sys.modules["__main__"]
+    arguments, first_path = sys.argv, sys.path[0]
+    for fd in (1, 2):
+        os.dup2(nowhere, fd, inheritable=True)
+    try:
+        script.execute()
+    finally:
+        for fd, former in zip((1, 2), heard):
+            os.dup2(former, fd, inheritable=True)
+            os.close(former)
+        os.close(nowhere)
+        signal.signal(signal.SIGINT, interrupt)
+        sys.modules["__main__"] = module
+        sys.argv, sys.path[0] = arguments, first_path
+
+
+REHEARSAL = b"""
+import sys
+def f(x):
+    return [y * 2 for y in x]
+class C:
+    def __init__(self):
+        self.a = {"b": f(range(3))}
+try:
+    print(C().a, 1.5, f"{3:>4}", sep=", ")
+    [][1]
+except IndexError as error:
+    str(error)
+raise SystemExit(0)
+"""
 
 
 def prepare_streams():
