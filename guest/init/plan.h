@@ -62,6 +62,7 @@ enum init_message_kind {
     INIT_EXEC_FAILED,  /* the program could not be started; code is a negative errno */
     INIT_CHDIR_FAILED, /* nor its working directory entered */
     INIT_ENDED,        /* the program ended; wait_status tells how */
+    INIT_RULESET,      /* with a descriptor: Landlock rules for the program of a forked box */
     INIT_ENTERED,      /* from the launcher's child, just before it becomes init: all namespaces, ids and
                           groups are final */
 };

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "engine/terminal_text.h"
+#include "keeper/client.h"
 #include "keeper/run.h"
 
 #include <errno.h>
@@ -50,6 +51,8 @@ static const struct option_row options[] = {
     {"spec", 0, "FILE", NULL,
      "read the spec from a JSON file (- for stdin); options given after it override"},
     {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
+    {"warm", 'w', NULL, NULL,
+     "take a box that `cloche keep` has ready; without a keeper the run is as any other"},
     {"json", 'j', NULL, NULL, "print one JSON result instead of the program's output"},
     {"quiet", 'q', NULL, NULL, "no progress line and no closing remarks"},
     {"help", 'h', NULL, NULL, "this text"},
@@ -58,7 +61,7 @@ static const struct option_row options[] = {
 struct run_options {
     struct spec *spec;
     const char *config_path;
-    bool json, quiet, spec_from_stdin;
+    bool json, quiet, spec_from_stdin, warm;
 };
 
 static int fail(const struct error *err, bool json)
@@ -109,6 +112,8 @@ static int take_option(struct run_options *into, const struct option_row *row, c
         into->config_path = value;
     else if (strcmp(row->name, "json") == 0)
         into->json = true;
+    else if (strcmp(row->name, "warm") == 0)
+        into->warm = true;
     else
         into->quiet = true;
     return 0;
@@ -188,6 +193,38 @@ static int finish(const struct run_options *given, const struct result *result)
     return result_exit_status(result);
 }
 
+/* By the keeper that stays. -ENOENT when there is none, and nothing has happened. */
+static int run_warm(const struct run_options *given, const struct policy *policy, int cancel_fd,
+                    int *ret_exit_status, struct error *err)
+{
+    scope_fd keeper = client_connect();
+    if (keeper < 0)
+        return -ENOENT;
+    int status = spec_validate(given->spec, policy, err);
+    if (status < 0)
+        return status;
+    struct client_run run = {.spec = given->spec,
+                             .fds = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO},
+                             .wants_json = given->json,
+                             .pretty = isatty(STDOUT_FILENO) == 1,
+                             .cancel_fd = cancel_fd};
+    if (given->json)
+        run.fds[1] = run.fds[2] = -1;
+    scope_buffer json = {0};
+    struct result *result = result_new();
+    status = result ? client_run(keeper, &run, result, &json, err) : -ENOMEM;
+    if (status == 0 && given->json) {
+        status = buffer_append(&json, "\n", 1);
+        if (status == 0)
+            status = file_write_all(STDOUT_FILENO, json.data, json.length);
+    } else if (status == 0 && !given->quiet) {
+        report_remarks(result);
+    }
+    *ret_exit_status = status == 0 ? result_exit_status(result) : EXIT_STATUS_HOST_FAILURE;
+    result_free(result);
+    return status;
+}
+
 static int run_main(int argc, char **argv)
 {
     struct error err = {0};
@@ -209,6 +246,16 @@ static int run_main(int argc, char **argv)
     bool show_progress = !given.quiet && !given.json && isatty(STDERR_FILENO);
     progress_line_init(&line, &spec->limits);
     scope_fd cancel_fd = watch_signals();
+    if (given.warm) {
+        int exit_status;
+        status = run_warm(&given, &policy, cancel_fd, &exit_status, &err);
+        if (status != -ENOENT) {
+            policy_free(&policy);
+            return status < 0 ? fail(&err, given.json) : exit_status;
+        }
+        if (!given.quiet)
+            report_error("no keeper is running (`cloche keep` starts one): the run is cold");
+    }
     struct supervise_io io = {
         .forward_fd = {given.json ? -1 : STDOUT_FILENO, given.json ? -1 : STDERR_FILENO},
         .for_terminal = {isatty(STDOUT_FILENO) == 1, isatty(STDERR_FILENO) == 1},

@@ -74,6 +74,7 @@ struct box {
     int answer_error;                   /* an errno: a call of the guest could not be answered */
     int scratch_fd;                     /* directory that holds output/, tmp/ … of the box */
     struct cgroup group;                /* CGROUP_NONE: the box has no group */
+    int ruleset_fd; /* of a fork that begins anew: its file rules, for its program to put on */
     int oom_fd; /* tells when the group runs out of memory, if it was made ahead; -1: supervise makes it */
     short oom_events;
     int64_t threads_beside; /* of the same uid, not in the box: they count in the kernel\'s limit */

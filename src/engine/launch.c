@@ -34,6 +34,7 @@ void box_init(struct box *box)
                         .listener_fd = -1,
                         .channel_fd = -1,
                         .scratch_fd = -1,
+                        .ruleset_fd = -1,
                         .oom_fd = -1,
                         .group = CGROUP_UNSET};
 }
@@ -322,6 +323,11 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
             if (box->scratch_fd >= 0)
                 return error_host(err, -EPROTO, "init sent a message twice");
             box->scratch_fd = take_fd(&fd);
+            break;
+        case INIT_RULESET:
+            if (box->ruleset_fd >= 0)
+                return error_host(err, -EPROTO, "init sent a message twice");
+            box->ruleset_fd = take_fd(&fd);
             break;
         case INIT_LISTENER:
             if (box->listener_fd >= 0)

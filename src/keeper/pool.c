@@ -520,6 +520,15 @@ void pool_read_state(struct pool *pool, struct pool_state *ret)
     pthread_mutex_unlock(&pool->lock);
 }
 
+const char *pool_failure(struct pool *pool)
+{
+    static _Thread_local char text[sizeof pool->failure.text];
+    pthread_mutex_lock(&pool->lock);
+    snprintf(text, sizeof text, "%s", pool->failure.text);
+    pthread_mutex_unlock(&pool->lock);
+    return text;
+}
+
 static void end_threads(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);

@@ -52,5 +52,8 @@ struct pool_state {
 };
 void pool_read_state(struct pool *pool, struct pool_state *ret);
 
+/* Why it is not warm; "" when nothing failed. Valid until the next call. */
+const char *pool_failure(struct pool *pool);
+
 /* Ends all runs, spares and zygotes. NULL is fine. */
 void pool_close(struct pool *pool);

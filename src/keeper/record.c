@@ -34,7 +34,7 @@ static void evade_squatter(char *path, size_t size, const char *name_at_home)
         snprintf(path, size, "%s/.cache/cloche/%s", home, name_at_home);
 }
 
-static void state_path(char *into, size_t size)
+void record_state_path(char *into, size_t size)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (geteuid() == 0)
@@ -184,7 +184,7 @@ static int lock_record(int state_fd, int number, bool may_create, bool *ret_is_l
 static int open_state(struct error *err)
 {
     char path[400];
-    state_path(path, sizeof path);
+    record_state_path(path, sizeof path);
     return open_own_directory(path, 0700, err);
 }
 
@@ -333,7 +333,7 @@ int record_reap_all(const struct cgroup_layout *cgroups, struct reap_report *ret
         return state_fd;
     struct orphan_search search = {.state_fd = state_fd, .cgroups = cgroups, .report = ret};
     char path[400];
-    state_path(path, sizeof path);
+    record_state_path(path, sizeof path);
     each_entry(path, "box-", visit_record, &search);
     cgroup_each(cgroups, "box-", visit_name, &search);
     box_directory_root(path, sizeof path);

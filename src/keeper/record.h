@@ -24,6 +24,9 @@ struct record {
         .identity = {.directory_fd = -1}, .number = -1, .lock_fd = -1, .state_fd = -1                        \
     }
 
+/* The state directory's path; it may not exist yet. */
+void record_state_path(char *into, size_t size);
+
 /* Takes a free number; sweeps one leftover if it meets any. */
 int record_take(struct record *ret, struct error *err);
 

@@ -229,11 +229,15 @@ int keeper_run(struct spec *spec, const struct policy *policy, const struct supe
                struct result **ret, struct error *err)
 {
     int status = spec_validate(spec, policy, err);
-    if (status < 0)
-        return status;
+    return status < 0 ? status : keeper_run_validated(spec, policy, io, ret, err);
+}
+
+int keeper_run_validated(struct spec *spec, const struct policy *policy, const struct supervise_io *io,
+                         struct result **ret, struct error *err)
+{
     struct run run = {.spec = spec, .policy = policy, .io = io};
     scope_image *image = NULL;
-    status = image_open(policy->image_store, spec->image, &image, err);
+    int status = image_open(policy->image_store, spec->image, &image, err);
     if (status < 0)
         return status;
     run.image = image;

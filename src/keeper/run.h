@@ -11,3 +11,7 @@
  * or it ran and the host failed: err->kind tells which. */
 int keeper_run(struct spec *spec, const struct policy *policy, const struct supervise_io *io,
                struct result **ret, struct error *err);
+
+/* The same for a spec that is validated already. */
+int keeper_run_validated(struct spec *spec, const struct policy *policy, const struct supervise_io *io,
+                         struct result **ret, struct error *err);

@@ -29,8 +29,10 @@ static int rehearse(struct spare *spare, struct error *err)
                                            .rlimits = &(struct runner_rlimit){RLIMIT_MSGQUEUE, 0},
                                            .rlimit_count = 1};
     int status = runner_write_main(&frame, &program, true);
+    int *ruleset = &spare->lease.box.ruleset_fd;
     if (status == 0)
-        status = runner_link_send(&spare->link, &frame, NULL, 0);
+        status = runner_link_send(&spare->link, &frame, ruleset, *ruleset >= 0);
+    scope_close_fd(ruleset);
     return status < 0 ? error_host(err, status, "cannot prepare a spare")
                       : runner_link_await_ready(&spare->link, REHEARSAL_MS, err);
 }

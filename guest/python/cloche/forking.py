@@ -32,6 +32,8 @@ def prepare():
     global _libc
     _libc = ctypes.CDLL(None, use_errno=True)
     find_programs()
+    _library.cloche_confine.restype = ctypes.c_long
+    _library.cloche_confine.argtypes = [ctypes.c_int]
     _library.cloche_fork.restype = ctypes.c_long
     _library.cloche_fork.argtypes = [ctypes.POINTER(ctypes.c_int), ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
 
@@ -108,6 +110,18 @@ def fork(fds, landlock_abi):
         raise Refused(f"the copy could not be made: {os.strerror(-result)}")
     _forked.add(result)
     return False
+
+
+def confine(ruleset_fd):
+    """Puts the box's file rules on, for good, and proves it on a place that only they forbid."""
+    status = _library.cloche_confine(ruleset_fd)
+    if status < 0:
+        raise Refused(f"the rules could not be put on: {os.strerror(-status)}")
+    try:
+        os.close(os.open("/run/landlock-proof", os.O_WRONLY | os.O_CREAT, 0o600))
+    except PermissionError:
+        return
+    raise Refused("a file could be made outside the rules")
 
 
 def renew_randomness():

@@ -78,6 +78,9 @@ class Runner:
             elif header.get("type") == "fork":
                 self.fork(header)
             elif header.get("type") == "rehearse":
+                for fd in self.channel.take_fds():
+                    forking.confine(fd)
+                    os.close(fd)
                 script.rehearse(header)
                 socket.socket(fileno=os.dup(self.channel.fd)).close()
                 self.say_ready()

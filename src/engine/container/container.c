@@ -334,8 +334,12 @@ static int container_fork(struct box *parent, struct box *child, const struct fo
                                                      : "there are no control groups here for the new one");
     child->policy_variant = parent->policy_variant;
     child->landlock_abi = 0;
-    child->landlock_scoped = parent->landlock_scoped;
     status = forking_fork(parent, child, request, &group_limits, err);
+    child->landlock_scoped = parent->landlock_scoped;
+    if (child->ruleset_fd >= 0) { /* its program puts them on, and proves it, before it has anything to run */
+        child->is_forkable = false;
+        child->landlock_abi = parent->landlock_abi;
+    }
     if (status == 0)
         inspect_list_layers(child, &group_limits, result);
     return status;

@@ -15,6 +15,7 @@
 #include "image/host_view.h"
 #include "os/directory.h"
 #include "os/hardening.h"
+#include "os/landlock.h"
 #include "os/mount.h"
 #include "os/process.h"
 #include "os/raw.h"
@@ -641,6 +642,29 @@ static int make_own_proc(int pidfd, struct error *err)
     return error_layer(err, "proc_mask", child < 0 ? child : 0, "the /proc of a forked box cannot be made");
 }
 
+/* Rules name the files of one box, so they are made for each fork, by who can see its root. */
+static int send_ruleset(const struct room *room)
+{
+    int abi = landlock_abi();
+    if (abi <= 0)
+        return abi;
+    char *const read_paths[] = {(char[]){"/"}}, *const device_paths[] = {(char[]){"/dev"}};
+    size_t writable = 0;
+    while (room_writable_places[writable])
+        writable++;
+    const struct landlock_paths groups[] = {
+        {read_paths, 1, LANDLOCK_READ_EXEC},
+        {(char *const *)(uintptr_t)room_writable_places, writable, LANDLOCK_READ_WRITE},
+        {device_paths, 1, LANDLOCK_DEVICE},
+    };
+    const char *path;
+    scope_fd ruleset = landlock_ruleset_build(abi, groups, sizeof groups / sizeof *groups, &path);
+    if (ruleset < 0)
+        return ruleset;
+    struct init_message message = {.kind = INIT_RULESET};
+    return process_send(room->launch->child_control, &message, sizeof message, ruleset);
+}
+
 int room_refurnish(const struct room *room, int pidfd, struct error *err)
 {
     int trees[SPEC_GRANTS_MAX]; /* taken while the host's files can be seen */
@@ -662,5 +686,6 @@ int room_refurnish(const struct room *room, int pidfd, struct error *err)
     for (size_t i = 0; i < room->grant_count; i++)
         if ((status = place_grant(&room->grants[i], trees[i])) < 0)
             return grant_error(&room->grants[i], status, err);
-    return 0;
+    status = room->files_fd < 0 ? send_ruleset(room) : 0;
+    return status < 0 ? error_layer(err, "landlock", status, "cannot make the rules of a forked box") : 0;
 }

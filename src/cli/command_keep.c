@@ -1,0 +1,201 @@
+/* cloche keep: a keeper that stays. */
+#include "cli/command.h"
+#include "cli/report.h"
+
+#include "base/scope.h"
+#include "keeper/client.h"
+#include "keeper/service.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static const struct option_row options[] = {
+    {"spares", 0, "NUMBER", NULL, "boxes that are kept ready when nothing runs (2)"},
+    {"spares-max", 0, "NUMBER", NULL, "how many they may become when there is demand (32)"},
+    {"preload", 0, "MODULES", NULL,
+     "what the interpreter has imported, with commas (numpy,pandas,matplotlib.pyplot)"},
+    {"image", 0, "NAME", NULL, "file tree that the boxes see: host (default), or see `cloche image list`"},
+    {"rotate", 0, "NUMBER", NULL, "boxes after which a new interpreter is loaded (20000)"},
+    {"state", 0, NULL, NULL, "show the state of the keeper that is running, as JSON"},
+    {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
+    {"quiet", 'q', NULL, NULL, "no remarks"},
+    {"help", 'h', NULL, NULL, "this text"},
+};
+
+enum { DRAIN_MS = 10000, WARM_MS = 120000 };
+
+struct keep_options {
+    struct pool_options pool;
+    struct string_list preload;
+    const char *config_path;
+    bool state, quiet;
+};
+
+static int add_modules(struct string_list *into, const char *text)
+{
+    while (*text) {
+        size_t length = strcspn(text, ", ");
+        char name[128];
+        if (length >= sizeof name)
+            return -EINVAL;
+        memcpy(name, text, length);
+        name[length] = '\0';
+        int status = length ? string_list_add(into, name) : 0;
+        if (status < 0)
+            return status;
+        text += length;
+        text += strspn(text, ", ");
+    }
+    return 0;
+}
+
+static int take_number(const struct option_row *row, const char *value, int *into, struct error *err)
+{
+    char *end;
+    long number = strtol(value, &end, 10);
+    if (*end || end == value || number < 1 || number > 1000000)
+        return error_spec(err, row->name, "%s: '%.32s' is not a number from 1 to 1000000", row->name, value);
+    *into = (int)number;
+    return 0;
+}
+
+/* 1: help was printed. */
+static int take_option(struct keep_options *into, const struct option_row *row, const char *value,
+                       struct error *err)
+{
+    const char *name = row->name;
+    if (strcmp(name, "help") == 0) {
+        help_print(&command_keep);
+        return 1;
+    }
+    if (strcmp(name, "spares") == 0)
+        return take_number(row, value, &into->pool.minimum, err);
+    if (strcmp(name, "spares-max") == 0)
+        return take_number(row, value, &into->pool.maximum, err);
+    if (strcmp(name, "rotate") == 0)
+        return take_number(row, value, &into->pool.rotate_forks, err);
+    if (strcmp(name, "preload") == 0) {
+        into->pool.preload = &into->preload;
+        if (add_modules(&into->preload, value) < 0)
+            return error_spec(err, "preload", "preload: '%.64s' is not a list of modules", value);
+    } else if (strcmp(name, "image") == 0)
+        into->pool.image = value;
+    else if (strcmp(name, "config") == 0)
+        into->config_path = value;
+    else if (strcmp(name, "state") == 0)
+        into->state = true;
+    else
+        into->quiet = true;
+    return 0;
+}
+
+static int parse(int argc, char **argv, struct keep_options *into, struct error *err)
+{
+    struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
+    for (;;) {
+        const struct option_row *row;
+        const char *value;
+        int status;
+        switch (option_next(&parser, &command_keep, &row, &value)) {
+        case OPTION_END:
+            return 0;
+        case OPTION_WRONG:
+            return error_spec(err, "option", "%s", parser.message);
+        case OPTION_ROW:
+            status = take_option(into, row, value, err);
+            break;
+        default:
+            return error_spec(err, "option", "'%.64s' is not an option of `cloche keep`",
+                              value ? value : "--");
+        }
+        if (status != 0)
+            return status;
+    }
+}
+
+static int show_state(struct error *err)
+{
+    scope_fd fd = client_connect();
+    if (fd < 0)
+        return error_host(err, fd, "no keeper is running; start one with `cloche keep`");
+    scope_buffer text = {0};
+    int status = client_state(fd, &text, err);
+    if (status == 0)
+        printf("%.*s\n", (int)text.length, text.data);
+    return status;
+}
+
+static int watch_signals(void)
+{
+    sigset_t ending;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGHUP);
+    sigprocmask(SIG_BLOCK, &ending, NULL);
+    return signalfd(-1, &ending, SFD_CLOEXEC);
+}
+
+static int keep(struct keep_options *given, struct error *err)
+{
+    struct policy policy = {0};
+    int status = policy_load(given->config_path, &policy, err);
+    if (status < 0)
+        return status;
+    scope_fd stop_fd = watch_signals(); /* before any thread, which would take them otherwise */
+    struct pool *pool = NULL;
+    struct service *service = NULL;
+    status = pool_open(&policy, &given->pool, &pool, err);
+    if (status == 0)
+        status = service_open(pool, &policy, &service, err);
+    if (status == 0 && !given->quiet) {
+        fprintf(stderr, "cloche: keeping; `cloche run --warm` finds it. Warming up…\n");
+        if (pool_await_warm(pool, WARM_MS))
+            fprintf(stderr, "cloche: warm\n");
+        else
+            fprintf(stderr, "cloche: not warm yet: %s\n", pool_failure(pool));
+    }
+    if (status == 0)
+        status = service_run(service, stop_fd, DRAIN_MS, err);
+    service_close(service);
+    pool_close(pool);
+    policy_free(&policy);
+    return status;
+}
+
+static int keep_main(int argc, char **argv)
+{
+    struct error err = {0};
+    struct keep_options given = {0};
+    int status = parse(argc, argv, &given, &err);
+    if (status > 0)
+        return 0;
+    if (status == 0 && !given.pool.preload) {
+        given.pool.preload = &given.preload;
+        status = add_modules(&given.preload, "numpy,pandas,matplotlib.pyplot");
+    }
+    if (status == 0)
+        status = given.state ? show_state(&err) : keep(&given, &err);
+    string_list_free(&given.preload);
+    if (status < 0)
+        report_error("%s", err.text);
+    return status < 0 ? report_error_status(&err) : 0;
+}
+
+const struct command command_keep = {
+    .name = "keep",
+    .usage = "keep [OPTIONS]",
+    .summary = "keep boxes ready, so that runs start in less than a millisecond",
+    .description =
+        "Stays, and keeps boxes ready in which an interpreter has loaded what most runs need. `cloche run\n"
+        "--warm` takes one: with the same layers, limits and results as a run without it, and used only\n"
+        "once. Only its own user can reach it. It ends with SIGTERM or Ctrl-C, and all boxes end with it.",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .main = keep_main,
+};

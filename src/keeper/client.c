@@ -1,0 +1,97 @@
+#include "keeper/client.h"
+
+#include "base/scope.h"
+#include "keeper/wire.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+int client_connect(void)
+{
+    char path[400];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    wire_path(path, sizeof path);
+    if (strlen(path) >= sizeof address.sun_path)
+        return -ENAMETOOLONG;
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    scope_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+        return -errno;
+    return take_fd(&fd);
+}
+
+/* Only somebody who listens for an end by hand must not be kept from it by a read. */
+static int wait_for_answer(int fd, int cancel_fd)
+{
+    struct pollfd polled[] = {{.fd = fd, .events = POLLIN}, {.fd = cancel_fd, .events = POLLIN}};
+    bool is_cancelled = false;
+    for (;;) {
+        int ready = poll(polled, is_cancelled ? 1 : 2, -1);
+        if (ready < 0 && errno != EINTR)
+            return -errno;
+        if (ready > 0 && polled[0].revents)
+            return 0;
+        if (ready > 0 && polled[1].revents && !is_cancelled) {
+            is_cancelled = true;
+            shutdown(fd, SHUT_WR); /* the keeper sees us go, ends the run, and still tells how */
+        }
+    }
+}
+
+static int receive_answer(int fd, json_t **ret, struct buffer *body, struct error *err)
+{
+    int status = wire_receive(fd, ret, body, NULL);
+    if (status < 0)
+        return error_host(err, status, "the keeper went away");
+    const json_t *failure = json_object_get(*ret, "error");
+    if (!failure)
+        return 0;
+    wire_to_error(failure, err);
+    return err->code < 0 ? err->code : -EIO;
+}
+
+int client_run(int fd, const struct client_run *run, struct result *ret, struct buffer *ret_json,
+               struct error *err)
+{
+    const struct spec *spec = run->spec;
+    json_t *request = json_pack("{s:s, s:s, s:o, s:b, s:b}", "type", "run", "version", CLOCHE_VERSION, "spec",
+                                wire_from_spec(spec), "json", run->wants_json, "pretty", run->pretty);
+    if (!request)
+        return error_host(err, -EILSEQ, "the request holds text that is not UTF-8");
+    size_t count = 0;
+    while (count < WIRE_DESCRIPTORS && run->fds[count] >= 0)
+        count++;
+    struct slice code = {spec->code.data ? spec->code.data : "", spec->has_code ? spec->code.length : 0};
+    int status = wire_send(fd, request, code, run->fds, count);
+    if (status == 0)
+        status = wait_for_answer(fd, run->cancel_fd);
+    if (status < 0)
+        return error_host(err, status, "the keeper went away");
+    json_t *answer = NULL;
+    status = receive_answer(fd, &answer, ret_json, err);
+    if (status == 0 && wire_to_result(json_object_get(answer, "result"), ret) < 0)
+        status = error_host(err, -EPROTO, "the keeper's answer cannot be read");
+    json_decref(answer);
+    return status;
+}
+
+int client_state(int fd, struct buffer *ret_json, struct error *err)
+{
+    scope_buffer body = {0};
+    json_t *answer = NULL;
+    int status = wire_send(fd, json_pack("{s:s, s:s}", "type", "state", "version", CLOCHE_VERSION),
+                           (struct slice){"", 0}, NULL, 0);
+    status = status < 0 ? error_host(err, status, "the keeper went away")
+                        : receive_answer(fd, &answer, &body, err);
+    char *text = status == 0 ? json_dumps(answer, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
+    if (text)
+        status = buffer_append(ret_json, text, strlen(text));
+    free(text);
+    json_decref(answer);
+    return status;
+}

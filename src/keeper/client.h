@@ -1,0 +1,23 @@
+/* A client of a keeper that stays, see service.h. */
+#pragma once
+
+#include "base/bytes.h"
+#include "spec/result.h"
+#include "spec/spec.h"
+
+/* A connection, or -ENOENT (and other errno) when no keeper is running. */
+int client_connect(void);
+
+struct client_run {
+    const struct spec *spec; /* validated; its stdin is fds[0] */
+    int fds[3];              /* where the program's streams go; -1: nowhere */
+    bool wants_json, pretty;
+    int cancel_fd; /* readable: give up; -1: never */
+};
+
+/* The result, without its files and texts; those are in the JSON, if it is wanted. */
+int client_run(int fd, const struct client_run *run, struct result *ret, struct buffer *ret_json,
+               struct error *err);
+
+/* The keeper's state as JSON text. */
+int client_state(int fd, struct buffer *ret_json, struct error *err);

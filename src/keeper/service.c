@@ -1,0 +1,275 @@
+#include "keeper/service.h"
+
+#include "base/clock.h"
+#include "base/scope.h"
+#include "keeper/run.h"
+#include "keeper/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 512, CONNECTIONS_MAX = 1024, STACK_BYTES = 512 << 10 };
+
+struct service {
+    struct pool *pool;
+    const struct policy *policy;
+    int listen_fd;
+    char path[400];
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct connection *connections;
+    int connection_count;
+};
+
+struct connection {
+    struct connection *next;
+    struct service *service;
+    int fd;
+};
+
+static int listen_at(const char *path, struct error *err)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof address.sun_path)
+        return error_host(err, -ENAMETOOLONG, "the state directory's path is too long for a socket: %s", path);
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    scope_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return error_host(err, -errno, "cannot make a socket");
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+        return error_host(err, -EADDRINUSE, "a keeper is running already at %s", path);
+    unlink(path); /* of one that was killed */
+    scope_close_fd(&fd);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || chmod(path, 0600) < 0 ||
+        listen(fd, BACKLOG) < 0)
+        return error_host(err, -errno, "cannot listen at %s", path);
+    return take_fd(&fd);
+}
+
+int service_open(struct pool *pool, const struct policy *policy, struct service **ret, struct error *err)
+{
+    struct service *service = calloc(1, sizeof *service);
+    if (!service)
+        return error_host(err, -ENOMEM, "no memory for a keeper");
+    *service = (struct service){.pool = pool,
+                                .policy = policy,
+                                .lock = PTHREAD_MUTEX_INITIALIZER,
+                                .changed = PTHREAD_COND_INITIALIZER};
+    wire_path(service->path, sizeof service->path);
+    service->listen_fd = listen_at(service->path, err);
+    if (service->listen_fd < 0) {
+        int status = service->listen_fd;
+        free(service);
+        return status;
+    }
+    *ret = service;
+    return 0;
+}
+
+/* The state directory is its user's alone; this holds where it is not. */
+static bool is_own_client(int fd)
+{
+    struct ucred who;
+    socklen_t size = sizeof who;
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
+           (who.uid == geteuid() || who.uid == 0);
+}
+
+static int run_request(struct service *service, struct spec *spec, const struct supervise_io *io,
+                       struct result **ret, struct error *err)
+{
+    int status = spec_validate(spec, service->policy, err);
+    if (status < 0)
+        return status;
+    status = -EAGAIN;
+    if (pool_fits(service->pool, spec))
+        status = pool_run(service->pool, spec, io, ret, err);
+    if (status != -EAGAIN)
+        return status;
+    *err = (struct error){0};
+    return keeper_run_validated(spec, service->policy, io, ret, err);
+}
+
+static int answer_run(struct connection *connection, const json_t *request, struct buffer *code, int *fds)
+{
+    scope_spec *spec = spec_new();
+    struct error err = {0};
+    struct result *result = NULL;
+    int status = spec ? wire_to_spec(json_object_get(request, "spec"), spec, &err)
+                      : error_host(&err, -ENOMEM, "no memory for a request");
+    if (status == 0 && spec->has_code) { /* moved, not copied */
+        spec->code = *code;
+        *code = (struct buffer){0};
+    }
+    if (status == 0 && fds[0] >= 0) {
+        spec->stdin_kind = STDIN_DESCRIPTOR;
+        spec->stdin_fd = fds[0];
+    }
+    struct supervise_io io = {
+        .forward_fd = {fds[1], fds[2]},
+        .for_terminal = {fds[1] >= 0 && isatty(fds[1]), fds[2] >= 0 && isatty(fds[2])},
+        .cancel_fd = connection->fd, /* nothing comes while a run is under way, but its end */
+    };
+    if (status == 0)
+        status = run_request(connection->service, spec, &io, &result, &err);
+    if (status < 0)
+        return wire_send(connection->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
+                         (struct slice){"", 0}, NULL, 0);
+    bool wants_json = json_is_true(json_object_get(request, "json"));
+    char *text = wants_json ? result_to_json(result, json_is_true(json_object_get(request, "pretty"))) : NULL;
+    status = wire_send(connection->fd, json_pack("{s:o}", "result", wire_from_result(result)),
+                       (struct slice){text ? text : "", text ? strlen(text) : 0}, NULL, 0);
+    free(text);
+    result_free(result);
+    return status;
+}
+
+static int answer_state(struct connection *connection)
+{
+    struct pool_state state;
+    pool_read_state(connection->service->pool, &state);
+    return wire_send(connection->fd,
+                     json_pack("{s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i}", "spares", state.spares,
+                               "target", state.target, "running", state.running, "zygotes", state.zygotes, "hits",
+                               (json_int_t)state.hits, "misses", (json_int_t)state.misses, "rotations",
+                               (json_int_t)state.rotations, "failures", (json_int_t)state.failures, "spare_bytes",
+                               (json_int_t)state.spare_bytes, "zygote_pid", (int)state.zygote_pid),
+                     (struct slice){"", 0}, NULL, 0);
+}
+
+static int answer(struct connection *connection)
+{
+    json_t *request = NULL;
+    scope_buffer body = {0};
+    int fds[WIRE_DESCRIPTORS] = {-1, -1, -1};
+    int status = wire_receive(connection->fd, &request, &body, fds);
+    if (status < 0)
+        return status;
+    const char *type = json_string_value(json_object_get(request, "type"));
+    const char *version = json_string_value(json_object_get(request, "version"));
+    struct error err = {0};
+    if (!version || strcmp(version, CLOCHE_VERSION) != 0)
+        error_host(&err, -EPROTO, "the keeper is of version " CLOCHE_VERSION ", the client is not: restart it");
+    else if (type && strcmp(type, "run") == 0)
+        status = answer_run(connection, request, &body, fds);
+    else if (type && strcmp(type, "state") == 0)
+        status = answer_state(connection);
+    else
+        error_host(&err, -EPROTO, "the keeper does not know this request");
+    if (err.kind)
+        status = wire_send(connection->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
+                           (struct slice){"", 0}, NULL, 0);
+    for (int i = 0; i < WIRE_DESCRIPTORS; i++)
+        scope_close_fd(&fds[i]);
+    json_decref(request);
+    return status;
+}
+
+static void *connection_main(void *data)
+{
+    struct connection *connection = data;
+    struct service *service = connection->service;
+    while (answer(connection) == 0)
+        ;
+    pthread_mutex_lock(&service->lock);
+    for (struct connection **at = &service->connections; *at; at = &(*at)->next)
+        if (*at == connection) {
+            *at = connection->next;
+            break;
+        }
+    service->connection_count--;
+    close(connection->fd);
+    pthread_cond_broadcast(&service->changed);
+    pthread_mutex_unlock(&service->lock);
+    free(connection);
+    return NULL;
+}
+
+static int start_connection(struct service *service, int fd)
+{
+    struct connection *connection = malloc(sizeof *connection);
+    if (!connection)
+        return -ENOMEM;
+    *connection = (struct connection){.service = service, .fd = fd};
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_mutex_lock(&service->lock);
+    pthread_t thread;
+    int status = service->connection_count < CONNECTIONS_MAX
+                     ? -pthread_create(&thread, &attributes, connection_main, connection)
+                     : -EBUSY;
+    if (status == 0) {
+        connection->next = service->connections;
+        service->connections = connection;
+        service->connection_count++;
+    }
+    pthread_mutex_unlock(&service->lock);
+    pthread_attr_destroy(&attributes);
+    if (status < 0)
+        free(connection);
+    return status;
+}
+
+/* Those that are under way get their time; then their clients are gone, as far as they can see. */
+static void drain(struct service *service, int drain_ms)
+{
+    int64_t until_us = clock_monotonic_us() + (int64_t)drain_ms * 1000;
+    bool is_cut = false;
+    pthread_mutex_lock(&service->lock);
+    for (struct connection *at = service->connections; at; at = at->next)
+        shutdown(at->fd, SHUT_RD); /* idle ones end at once; a run sees its client go away … */
+    while (service->connection_count > 0) {
+        if (!is_cut && clock_monotonic_us() > until_us) {
+            is_cut = true;
+            for (struct connection *at = service->connections; at; at = at->next)
+                shutdown(at->fd, SHUT_RDWR);
+        }
+        struct timespec soon;
+        clock_gettime(CLOCK_REALTIME, &soon);
+        soon.tv_sec++;
+        pthread_cond_timedwait(&service->changed, &service->lock, &soon);
+    }
+    pthread_mutex_unlock(&service->lock);
+}
+
+int service_run(struct service *service, int stop_fd, int drain_ms, struct error *err)
+{
+    for (;;) {
+        struct pollfd polled[] = {{.fd = service->listen_fd, .events = POLLIN},
+                                  {.fd = stop_fd, .events = POLLIN}};
+        if (poll(polled, 2, -1) < 0 && errno != EINTR)
+            return error_host(err, -errno, "cannot wait for clients");
+        if (polled[1].revents)
+            break;
+        if (!polled[0].revents)
+            continue;
+        int fd = accept4(service->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        if (fd >= 0 && (!is_own_client(fd) || start_connection(service, fd) < 0))
+            close(fd);
+    }
+    unlink(service->path);
+    drain(service, drain_ms);
+    return 0;
+}
+
+void service_close(struct service *service)
+{
+    if (!service)
+        return;
+    scope_close_fd(&service->listen_fd);
+    pthread_mutex_destroy(&service->lock);
+    pthread_cond_destroy(&service->changed);
+    free(service);
+}

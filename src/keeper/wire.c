@@ -1,0 +1,289 @@
+#include "keeper/wire.h"
+
+#include "base/scope.h"
+#include "keeper/record.h"
+#include "os/process.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+void wire_path(char *into, size_t size)
+{
+    char state[400];
+    record_state_path(state, sizeof state);
+    snprintf(into, size, "%s/keeper.sock", state);
+}
+
+static int send_all(int fd, const char *data, size_t length)
+{
+    while (length > 0) {
+        ssize_t sent = send(fd, data, length, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EINTR)
+            return -errno;
+        data += sent > 0 ? sent : 0;
+        length -= sent > 0 ? (size_t)sent : 0;
+    }
+    return 0;
+}
+
+int wire_send(int fd, json_t *header, struct slice body, const int *fds, size_t count)
+{
+    char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
+    json_decref(header);
+    scope_buffer frame = {0};
+    uint32_t lengths[2] = {text ? (uint32_t)strlen(text) : 0, (uint32_t)body.length};
+    int status = text ? 0 : -ENOMEM;
+    if (status == 0 && (lengths[0] > WIRE_HEADER_MAX || body.length > WIRE_BODY_MAX))
+        status = -EFBIG;
+    if (status == 0)
+        status = buffer_append(&frame, lengths, sizeof lengths);
+    if (status == 0)
+        status = buffer_append(&frame, text, lengths[0]);
+    if (status == 0 && body.length)
+        status = buffer_append(&frame, body.data, body.length);
+    free(text);
+    if (status == 0)
+        status = process_send_many(fd, frame.data, 1, fds, count);
+    return status < 0 ? status : send_all(fd, frame.data + 1, frame.length - 1);
+}
+
+static int receive_all(int fd, char *into, size_t length)
+{
+    while (length > 0) {
+        ssize_t got = recv(fd, into, length, MSG_WAITALL);
+        if (got == 0)
+            return -EPIPE;
+        if (got < 0 && errno != EINTR)
+            return -errno;
+        into += got > 0 ? got : 0;
+        length -= got > 0 ? (size_t)got : 0;
+    }
+    return 0;
+}
+
+static int receive_part(int fd, size_t length, struct buffer *into)
+{
+    char chunk[65536];
+    while (length > 0) {
+        size_t step = length < sizeof chunk ? length : sizeof chunk;
+        int status = receive_all(fd, chunk, step);
+        if (status == 0)
+            status = buffer_append(into, chunk, step);
+        if (status < 0)
+            return status;
+        length -= step;
+    }
+    return 0;
+}
+
+int wire_receive(int fd, json_t **ret_header, struct buffer *ret_body, int *fds)
+{
+    int taken[WIRE_DESCRIPTORS];
+    uint32_t lengths[2];
+    int got = process_receive_many(fd, lengths, 1, taken, WIRE_DESCRIPTORS);
+    if (got != 1)
+        return got < 0 ? got : -EPIPE;
+    for (int i = 0; i < WIRE_DESCRIPTORS; i++)
+        if (fds)
+            fds[i] = taken[i];
+        else
+            scope_close_fd(&taken[i]);
+    int status = receive_all(fd, (char *)lengths + 1, sizeof lengths - 1);
+    if (status == 0 && (lengths[0] > WIRE_HEADER_MAX || lengths[1] > WIRE_BODY_MAX))
+        status = -EPROTO;
+    scope_buffer header = {0};
+    if (status == 0)
+        status = receive_part(fd, lengths[0], &header);
+    if (status == 0)
+        status = receive_part(fd, lengths[1], ret_body);
+    if (status == 0) {
+        *ret_header = json_loadb(header.data, header.length, 0, NULL);
+        status = *ret_header ? 0 : -EPROTO;
+    }
+    for (int i = 0; status < 0 && fds && i < WIRE_DESCRIPTORS; i++)
+        scope_close_fd(&fds[i]);
+    return status;
+}
+
+static json_t *list_to_json(const struct string_list *list)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < list->count; i++)
+        if (json_array_append_new(array, json_string(list->items[i])) < 0) {
+            json_decref(array);
+            return NULL; /* not UTF-8: not for this wire */
+        }
+    return array;
+}
+
+static json_t *limits_to_json(const struct limits *limits, const bool *set)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        if (set[i])
+            json_object_set_new(object, limit_rows[i].name, json_integer(limits->value[i]));
+    return object;
+}
+
+static json_t *grants_to_json(const struct spec *spec)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < spec->grant_count; i++)
+        if (json_array_append_new(array, json_pack("{s:i, s:s, s:s?}", "kind", (int)spec->grants[i].kind, "path",
+                                                   spec->grants[i].host_path, "name", spec->grants[i].name)) < 0) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+json_t *wire_from_spec(const struct spec *spec)
+{
+    return json_pack("{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "code",
+                     spec->has_code, "language", spec->language, "code_name", spec->code_name, "image",
+                     spec->image, "cwd", spec->working_directory, "output", spec->output_directory, "isolation",
+                     (int)spec->isolation, "command", list_to_json(&spec->command), "arguments",
+                     list_to_json(&spec->arguments), "environment", list_to_json(&spec->environment),
+                     "accepted", list_to_json(&spec->accepted), "limits",
+                     limits_to_json(&spec->limits, spec->limit_set), "compile_limits",
+                     limits_to_json(&spec->compile_limits, spec->compile_limit_set), "grants",
+                     grants_to_json(spec));
+}
+
+static int take_text(const json_t *object, const char *name, char **into)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    if (!text)
+        return 0;
+    *into = strdup(text);
+    return *into ? 0 : -ENOMEM;
+}
+
+static int take_list(const json_t *object, const char *name, struct string_list *into)
+{
+    size_t index;
+    json_t *item;
+    json_array_foreach(json_object_get(object, name), index, item)
+    {
+        const char *text = json_string_value(item);
+        int status = text ? string_list_add(into, text) : -EPROTO;
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
+static void take_limits(const json_t *object, const char *name, struct limits *into, bool *set)
+{
+    const json_t *limits = json_object_get(object, name);
+    for (int i = 0; i < LIMIT_FIELDS; i++) {
+        const json_t *value = json_object_get(limits, limit_rows[i].name);
+        if (!json_is_integer(value))
+            continue;
+        into->value[i] = json_integer_value(value);
+        set[i] = true;
+    }
+}
+
+static int take_grants(const json_t *object, struct spec *into)
+{
+    size_t index;
+    json_t *item;
+    json_array_foreach(json_object_get(object, "grants"), index, item)
+    {
+        if (into->grant_count == SPEC_GRANTS_MAX)
+            return -EPROTO;
+        struct grant *grant = &into->grants[into->grant_count++];
+        json_int_t kind = json_integer_value(json_object_get(item, "kind"));
+        *grant = (struct grant){.kind = (enum grant_kind)kind};
+        int status = take_text(item, "path", &grant->host_path);
+        if (status == 0)
+            status = take_text(item, "name", &grant->name);
+        if (status < 0 || !grant->host_path || kind < GRANT_INPUT || kind > GRANT_WRITE)
+            return status < 0 ? status : -EPROTO;
+    }
+    return 0;
+}
+
+int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
+{
+    const struct {
+        const char *name;
+        char **into;
+    } texts[] = {{"language", &into->language},
+                 {"code_name", &into->code_name},
+                 {"image", &into->image},
+                 {"cwd", &into->working_directory},
+                 {"output", &into->output_directory}};
+    const struct {
+        const char *name;
+        struct string_list *into;
+    } lists[] = {{"command", &into->command},
+                 {"arguments", &into->arguments},
+                 {"environment", &into->environment},
+                 {"accepted", &into->accepted}};
+    int status = json_is_object(object) ? 0 : -EPROTO;
+    for (size_t i = 0; status == 0 && i < sizeof texts / sizeof *texts; i++)
+        status = take_text(object, texts[i].name, texts[i].into);
+    for (size_t i = 0; status == 0 && i < sizeof lists / sizeof *lists; i++)
+        status = take_list(object, lists[i].name, lists[i].into);
+    json_int_t isolation = json_integer_value(json_object_get(object, "isolation"));
+    if (isolation < 0 || isolation >= ISOLATION_COUNT)
+        status = -EPROTO;
+    into->has_isolation = true;
+    into->isolation = (enum isolation)isolation;
+    into->has_code = json_is_true(json_object_get(object, "code"));
+    take_limits(object, "limits", &into->limits, into->limit_set);
+    take_limits(object, "compile_limits", &into->compile_limits, into->compile_limit_set);
+    if (status == 0)
+        status = take_grants(object, into);
+    return status < 0 ? error_host(err, status, "a request that cannot be read") : 0;
+}
+
+json_t *wire_from_result(const struct result *result)
+{
+    return json_pack("{s:i, s:i, s:i, s:s, s:I, s:I, s:b, s:I, s:I}", "cause", (int)result->cause, "exit_code",
+                     result->exit_code, "signal", result->signal, "detail", result->detail, "stdout_dropped",
+                     (json_int_t)result->output.dropped_bytes, "stderr_dropped",
+                     (json_int_t)result->errors.dropped_bytes, "left_behind", result->left_behind, "files",
+                     (json_int_t)result->file_count, "omissions",
+                     (json_int_t)(result->omission_count + (size_t)result->omissions_uncounted));
+}
+
+int wire_to_result(const json_t *object, struct result *into)
+{
+    json_int_t cause = json_integer_value(json_object_get(object, "cause"));
+    const char *detail = json_string_value(json_object_get(object, "detail"));
+    if (cause < 0 || cause >= CAUSE_COUNT || !detail)
+        return -EPROTO;
+    into->cause = (enum cause)cause;
+    into->exit_code = (int)json_integer_value(json_object_get(object, "exit_code"));
+    into->signal = (int)json_integer_value(json_object_get(object, "signal"));
+    snprintf(into->detail, sizeof into->detail, "%s", detail);
+    into->output.dropped_bytes = json_integer_value(json_object_get(object, "stdout_dropped"));
+    into->errors.dropped_bytes = json_integer_value(json_object_get(object, "stderr_dropped"));
+    into->left_behind = json_is_true(json_object_get(object, "left_behind"));
+    into->omissions_uncounted = json_integer_value(json_object_get(object, "omissions"));
+    return 0;
+}
+
+json_t *wire_from_error(const struct error *err)
+{
+    return json_pack("{s:i, s:i, s:s, s:s}", "kind", (int)err->kind, "code", err->code, "subject", err->subject,
+                     "text", err->text);
+}
+
+void wire_to_error(const json_t *object, struct error *into)
+{
+    const char *subject = json_string_value(json_object_get(object, "subject"));
+    const char *text = json_string_value(json_object_get(object, "text"));
+    into->kind = (enum error_kind)json_integer_value(json_object_get(object, "kind"));
+    into->code = (int)json_integer_value(json_object_get(object, "code"));
+    snprintf(into->subject, sizeof into->subject, "%s", subject ? subject : "");
+    snprintf(into->text, sizeof into->text, "%s", text ? text : "the keeper failed");
+}
