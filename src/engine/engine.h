@@ -119,6 +119,7 @@ struct engine {
      * leaves one, with its program waiting for orders. NULL: the engine cannot. */
     int (*fork)(struct box *parent, struct box *child, const struct fork_request *request,
                 struct result *result, struct error *err);
+    int (*show_inputs)(struct box *box, struct error *err); /* of its spec, in such a fork; before it runs */
     void (*measure)(struct box *box, struct measurement *now);
     /* A message that waits on listener_fd. Returns true when the box must end; *ret_call names the call. */
     bool (*answer)(struct box *box, const char **ret_call);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum {
@@ -42,7 +43,7 @@ struct pool {
     char *image;
     struct limits limits;  /* of a spare: the operator's defaults, as a validated spec has them */
     struct limits highest; /* that a spare can be given */
-    pthread_t threads[2];
+    pthread_t threads[3];
     int thread_count;
 
     pthread_mutex_t lock; /* of all that follows */
@@ -242,15 +243,15 @@ static bool must_rotate(const struct pool *pool, const struct origin *origin)
            clock_monotonic_us() - origin->opened_us > pool->options.rotate_ms * 1000;
 }
 
-enum chore { CHORE_NONE, CHORE_ZYGOTE, CHORE_MAKE, CHORE_SHED };
+enum chore { CHORE_NONE, CHORE_MAKE, CHORE_SHED };
 
 static enum chore next_chore(struct pool *pool, int *ret_wait_ms)
 {
     struct origin *origin = current_origin(pool);
     int target = target_of(pool);
     *ret_wait_ms = 1000;
-    if (!origin || must_rotate(pool, origin))
-        return CHORE_ZYGOTE;
+    if (!origin)
+        return CHORE_NONE;
     if (pool->spare_count > target)
         return CHORE_SHED;
     if (pool->spare_count == target)
@@ -309,13 +310,32 @@ static void *keep_stocked(void *data)
         int status = 0;
         if (chore == CHORE_SHED)
             destroy_spare(pool, spare);
-        else if (chore == CHORE_ZYGOTE)
-            status = add_zygote(pool);
         else if ((status = fork_spare(pool, &spare, &err)) == 0)
             add_spare(pool, spare);
         pthread_mutex_lock(&pool->lock);
         if (status < 0 && !pool->is_closing)
-            wait_for_change(pool, chore == CHORE_ZYGOTE ? RETRY_MS : 10);
+            wait_for_change(pool, 10);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+/* Beside, because it takes long: meanwhile the old one serves. */
+static void *keep_a_zygote(void *data)
+{
+    struct pool *pool = data;
+    pthread_mutex_lock(&pool->lock);
+    while (!pool->is_closing) {
+        struct origin *origin = current_origin(pool);
+        if (origin && !must_rotate(pool, origin)) {
+            wait_for_change(pool, 1000);
+            continue;
+        }
+        pthread_mutex_unlock(&pool->lock);
+        int status = add_zygote(pool);
+        pthread_mutex_lock(&pool->lock);
+        if (status < 0 && !pool->is_closing)
+            wait_for_change(pool, RETRY_MS);
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;
@@ -400,7 +420,7 @@ int pool_open(const struct policy *policy, const struct pool_options *options, s
         error_host(err, status, "no memory for a pool");
     else
         status = choose_limits(pool, err);
-    void *(*const mains[])(void *) = {keep_stocked, bury_the_dead};
+    void *(*const mains[])(void *) = {keep_a_zygote, keep_stocked, bury_the_dead};
     for (size_t i = 0; status == 0 && i < sizeof mains / sizeof *mains; i++) {
         status = -pthread_create(&pool->threads[i], NULL, mains[i], pool);
         pool->thread_count += status == 0;
@@ -426,6 +446,18 @@ bool pool_await_warm(struct pool *pool, int timeout_ms)
     return is_warm;
 }
 
+/* Files below /data/input: other places cannot be made in a root that stands, and with directories the filter
+ * is another. */
+static bool grants_fit(const struct spec *spec)
+{
+    struct stat status;
+    for (size_t i = 0; i < spec->grant_count; i++)
+        if (spec->grants[i].kind != GRANT_INPUT || strchr(spec->grants[i].name, '/') ||
+            lstat(spec->grants[i].host_path, &status) < 0 || !S_ISREG(status.st_mode))
+            return false;
+    return true;
+}
+
 bool pool_fits(struct pool *pool, const struct spec *spec)
 {
     const char *extension = spec->code_name ? strrchr(spec->code_name, '.') : NULL;
@@ -433,7 +465,7 @@ bool pool_fits(struct pool *pool, const struct spec *spec)
                                     : !spec->code_name || (extension && strcmp(extension, ".py") == 0);
     const char *image = pool->image ? pool->image : pool->policy->image;
     bool same_image = spec->image && image ? strcmp(spec->image, image) == 0 : !spec->image || !image;
-    if (!is_python || !same_image || !spec->has_code || spec->command.count || spec->grant_count ||
+    if (!is_python || !same_image || !spec->has_code || spec->command.count || !grants_fit(spec) ||
         spec->working_directory || spec->isolation != ISOLATION_CONTAINER)
         return false;
     static const enum limit_field lowered[] = {LIMIT_open_files, LIMIT_disk, LIMIT_cpu};

@@ -40,7 +40,8 @@ static int listen_at(const char *path, struct error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path)
-        return error_host(err, -ENAMETOOLONG, "the state directory's path is too long for a socket: %s", path);
+        return error_host(err, -ENAMETOOLONG, "the state directory's path is too long for a socket: %s",
+                          path);
     memcpy(address.sun_path, path, strlen(path) + 1);
     scope_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -140,10 +141,11 @@ static int answer_state(struct connection *connection)
     pool_read_state(connection->service->pool, &state);
     return wire_send(connection->fd,
                      json_pack("{s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i}", "spares", state.spares,
-                               "target", state.target, "running", state.running, "zygotes", state.zygotes, "hits",
-                               (json_int_t)state.hits, "misses", (json_int_t)state.misses, "rotations",
-                               (json_int_t)state.rotations, "failures", (json_int_t)state.failures, "spare_bytes",
-                               (json_int_t)state.spare_bytes, "zygote_pid", (int)state.zygote_pid),
+                               "target", state.target, "running", state.running, "zygotes", state.zygotes,
+                               "hits", (json_int_t)state.hits, "misses", (json_int_t)state.misses,
+                               "rotations", (json_int_t)state.rotations, "failures",
+                               (json_int_t)state.failures, "spare_bytes", (json_int_t)state.spare_bytes,
+                               "zygote_pid", (int)state.zygote_pid),
                      (struct slice){"", 0}, NULL, 0);
 }
 
@@ -159,7 +161,8 @@ static int answer(struct connection *connection)
     const char *version = json_string_value(json_object_get(request, "version"));
     struct error err = {0};
     if (!version || strcmp(version, CLOCHE_VERSION) != 0)
-        error_host(&err, -EPROTO, "the keeper is of version " CLOCHE_VERSION ", the client is not: restart it");
+        error_host(&err, -EPROTO,
+                   "the keeper is of version " CLOCHE_VERSION ", the client is not: restart it");
     else if (type && strcmp(type, "run") == 0)
         status = answer_run(connection, request, &body, fds);
     else if (type && strcmp(type, "state") == 0)

@@ -162,6 +162,8 @@ int spare_run(struct spare *spare, const struct spec *spec, const struct supervi
     struct box *box = &spare->lease.box;
     int status = take_limits(spare, &spec->limits, err);
     box->spec = spec;
+    if (status == 0 && spec->grant_count)
+        status = box->engine->show_inputs(box, err);
     if (status == 0)
         status = give_program(spare, spec, err);
     if (status < 0)

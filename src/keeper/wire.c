@@ -134,8 +134,9 @@ static json_t *grants_to_json(const struct spec *spec)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < spec->grant_count; i++)
-        if (json_array_append_new(array, json_pack("{s:i, s:s, s:s?}", "kind", (int)spec->grants[i].kind, "path",
-                                                   spec->grants[i].host_path, "name", spec->grants[i].name)) < 0) {
+        if (json_array_append_new(array,
+                                  json_pack("{s:i, s:s, s:s?}", "kind", (int)spec->grants[i].kind, "path",
+                                            spec->grants[i].host_path, "name", spec->grants[i].name)) < 0) {
             json_decref(array);
             return NULL;
         }
@@ -144,15 +145,14 @@ static json_t *grants_to_json(const struct spec *spec)
 
 json_t *wire_from_spec(const struct spec *spec)
 {
-    return json_pack("{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "code",
-                     spec->has_code, "language", spec->language, "code_name", spec->code_name, "image",
-                     spec->image, "cwd", spec->working_directory, "output", spec->output_directory, "isolation",
-                     (int)spec->isolation, "command", list_to_json(&spec->command), "arguments",
-                     list_to_json(&spec->arguments), "environment", list_to_json(&spec->environment),
-                     "accepted", list_to_json(&spec->accepted), "limits",
-                     limits_to_json(&spec->limits, spec->limit_set), "compile_limits",
-                     limits_to_json(&spec->compile_limits, spec->compile_limit_set), "grants",
-                     grants_to_json(spec));
+    return json_pack(
+        "{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "code", spec->has_code,
+        "language", spec->language, "code_name", spec->code_name, "image", spec->image, "cwd",
+        spec->working_directory, "output", spec->output_directory, "isolation", (int)spec->isolation,
+        "command", list_to_json(&spec->command), "arguments", list_to_json(&spec->arguments), "environment",
+        list_to_json(&spec->environment), "accepted", list_to_json(&spec->accepted), "limits",
+        limits_to_json(&spec->limits, spec->limit_set), "compile_limits",
+        limits_to_json(&spec->compile_limits, spec->compile_limit_set), "grants", grants_to_json(spec));
 }
 
 static int take_text(const json_t *object, const char *name, char **into)
@@ -247,9 +247,9 @@ int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
 
 json_t *wire_from_result(const struct result *result)
 {
-    return json_pack("{s:i, s:i, s:i, s:s, s:I, s:I, s:b, s:I, s:I}", "cause", (int)result->cause, "exit_code",
-                     result->exit_code, "signal", result->signal, "detail", result->detail, "stdout_dropped",
-                     (json_int_t)result->output.dropped_bytes, "stderr_dropped",
+    return json_pack("{s:i, s:i, s:i, s:s, s:I, s:I, s:b, s:I, s:I}", "cause", (int)result->cause,
+                     "exit_code", result->exit_code, "signal", result->signal, "detail", result->detail,
+                     "stdout_dropped", (json_int_t)result->output.dropped_bytes, "stderr_dropped",
                      (json_int_t)result->errors.dropped_bytes, "left_behind", result->left_behind, "files",
                      (json_int_t)result->file_count, "omissions",
                      (json_int_t)(result->omission_count + (size_t)result->omissions_uncounted));
@@ -274,8 +274,8 @@ int wire_to_result(const json_t *object, struct result *into)
 
 json_t *wire_from_error(const struct error *err)
 {
-    return json_pack("{s:i, s:i, s:s, s:s}", "kind", (int)err->kind, "code", err->code, "subject", err->subject,
-                     "text", err->text);
+    return json_pack("{s:i, s:i, s:s, s:s}", "kind", (int)err->kind, "code", err->code, "subject",
+                     err->subject, "text", err->text);
 }
 
 void wire_to_error(const json_t *object, struct error *into)

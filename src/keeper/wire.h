@@ -1,6 +1,6 @@
-/* What `cloche keep` and its clients say to each other, over a socket in the state directory: frames of a JSON
- * header and a body of bytes, descriptors with the first byte. Both ends are the same program of the same
- * user; a client of another version is refused. */
+/* What `cloche keep` and its clients say to each other, over a socket in the state directory: frames of a
+ * JSON header and a body of bytes, descriptors with the first byte. Both ends are the same program of the
+ * same user; a client of another version is refused. */
 #pragma once
 
 #include "base/bytes.h"

@@ -9,10 +9,24 @@ import subprocess
 import time
 
 import box
+import keeper
 
 libc = ctypes.CDLL(None, use_errno=True)
 MQ_OPEN, MQ_UNLINK = 240, 241
 NAMESPACES = "user pid net ipc uts cgroup time mnt".split()
+
+
+# Runs the probe, which comes as stdin, in place of an interpreter that a keeper had ready.
+TRAMPOLINE = """
+import os, sys
+with open("/tmp/probe", "wb") as file:
+    file.write(sys.stdin.buffer.read())
+os.chmod("/tmp/probe", 0o755)
+null = os.open("/dev/null", os.O_RDONLY)
+os.dup2(null, 0)
+os.close(null)
+os.execv("/tmp/probe", ["/tmp/probe", *sys.argv[1:]])
+"""
 
 
 class Probe:
@@ -45,6 +59,7 @@ class World:
         self._listen()
         self._share()
         self._configure()
+        self.keeper = None
 
     def _listen(self):
         name = "cloche-probe-" + secrets.token_hex(4)
@@ -77,20 +92,38 @@ class World:
             "NAMESPACES": " ".join(os.readlink(f"/proc/self/ns/{kind}") for kind in NAMESPACES),
         }
 
-    def arguments(self, *probe_arguments):
+    def _given(self, probe_name):
         variables = self.variables | {"UPTIME": int(time.clock_gettime(time.CLOCK_BOOTTIME))}
         shown = ["--input", self.directory / "given.txt"]
-        if probe_arguments[0] == "mounts_tell_no_path_of_the_host":
+        if probe_name == "mounts_tell_no_path_of_the_host":
             shown = []  # what is granted shows its host path in mountinfo: docs/threat-model.md says so
-        given = [f"--env=CLOCHE_PROBE_{name}={value}" for name, value in variables.items()]
-        return ["--config", self.directory / "cloche.conf", "--language", "binary", *given,
-                *shown, box.PROBE, *probe_arguments]
+        return [*(f"--env=CLOCHE_PROBE_{name}={value}" for name, value in variables.items()), *shown]
+
+    def arguments(self, *probe_arguments):
+        return ["--config", self.directory / "cloche.conf", "--language", "binary",
+                *self._given(probe_arguments[0]), box.PROBE, *probe_arguments]
+
+    def _run_warm(self, *probe_arguments, **options):
+        """In a box of a keeper that has all that a launcher must not hand on."""
+        if self.keeper is None:
+            self.keeper = keeper.Keeper("--preload", "numpy", env=self.launcher_env,
+                                        pass_fds=(self.canary_fd, self.tcp.fileno()))
+        before = self.keeper.state()
+        result = box.run("--warm", *self._given(probe_arguments[0]), "-e", TRAMPOLINE, *probe_arguments,
+                         input=box.PROBE.read_bytes(), **options)
+        after = self.keeper.state()
+        assert after["hits"] + after["misses"] > before["hits"] + before["misses"], "the run was not warm"
+        return result
 
     def run(self, engine, *probe_arguments, weaken=None, **options):
+        if engine == "warm":
+            return self._run_warm(*probe_arguments, **options)
         return box.run(*self.arguments(*probe_arguments), engine=engine, weaken=weaken, env=self.launcher_env,
                        pass_fds=(self.canary_fd, self.tcp.fileno()), **options)
 
     def close(self):
+        if self.keeper:
+            self.keeper.close()
         self.neighbour.kill()
         self.neighbour.wait()
         libc.shmctl(self.shm, 0, None)

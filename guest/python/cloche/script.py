@@ -121,8 +121,8 @@ def show(error):
     trace = error.__traceback__
     while trace and os.path.dirname(trace.tb_frame.f_code.co_filename) == os.path.dirname(__file__):
         trace = trace.tb_next
-    hook = sys.excepthook
+    error = error.with_traceback(trace)
     try:
-        hook(type(error), error, trace)
+        sys.excepthook(type(error), error, trace)
     except BaseException:
         traceback.print_exc()

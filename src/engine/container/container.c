@@ -395,6 +395,7 @@ const struct engine engine_container = {
     .path_of = container_path_of,
     .start = container_start,
     .fork = container_fork,
+    .show_inputs = forking_show_inputs,
     .measure = container_measure,
     .answer = forking_answer,
     .stop = container_stop,

@@ -259,29 +259,63 @@ static int check_descent(const struct box *parent, pid_t pid, struct error *err)
     return 0;
 }
 
-/* In the helper: everything in the new box that must not be its parent's. */
-__attribute__((noreturn)) static void helper_main(const struct room *room, struct launch *launch, int pidfd)
-{
-    struct error err = {0};
-    int status = room_refurnish(room, pidfd, &err);
-    if (status < 0)
-        launch_child_fail(launch, &err);
-    _exit(0);
-}
-
-static int refurnish(struct room *room, struct launch *launch, int pidfd, struct error *err)
+/* What is done inside the namespaces of a box is done by a child of ours. What went wrong it says over
+ * `words`, as init does. */
+static int in_helper(const struct room *room, int words_fd, int pidfd,
+                     int (*work)(const struct room *room, int pidfd, struct error *err), struct error *err)
 {
     scope_fd helper_fd = -1;
     pid_t helper = process_clone(0, -1, &helper_fd);
-    if (helper == 0)
-        helper_main(room, launch, pidfd);
+    if (helper == 0) {
+        struct error reason = {0};
+        struct launch words = LAUNCH_UNSET;
+        words.child_control = words_fd;
+        if (work(room, pidfd, &reason) < 0)
+            launch_child_fail(&words, &reason);
+        _exit(0);
+    }
     if (helper < 0)
         return error_host(err, helper, "cannot start a helper");
     int how = 1;
     while (waitpid(helper, &how, __WALL) < 0 && errno == EINTR)
         ;
-    /* What went wrong it has said over the socket on which init's words come: there they are read. */
-    return how == 0 ? 0 : -EIO;
+    return how == 0 ? 0 : error_host(err, -EIO, "a helper failed");
+}
+
+/* The place of an input, in a directory that nobody but us can write to. */
+static int make_place(const struct box *box, const struct room_grant *grant)
+{
+    const char *name = strrchr(grant->path, '/') + 1;
+    scope_fd inputs = openat(box->scratch_fd, ROOM_INPUT, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (inputs < 0)
+        return -errno;
+    if (grant->is_directory)
+        return mkdirat(inputs, name, 0755) < 0 ? -errno : 0;
+    scope_fd place = openat(inputs, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+    return place < 0 ? -errno : 0;
+}
+
+int forking_show_inputs(struct box *box, struct error *err)
+{
+    struct room room __attribute__((cleanup(room_close))) = {.box = box};
+    int words[2];
+    int status = room_open(&room, err);
+    for (size_t i = 0; status == 0 && i < room.grant_count; i++)
+        if ((status = make_place(box, &room.grants[i])) < 0)
+            error_host(err, status, "cannot show /%s in the box", room.grants[i].path);
+    if (status < 0)
+        return status;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, words) < 0)
+        return error_host(err, -errno, "cannot start a helper");
+    scope_fd ours = words[0];
+    scope_fd theirs = words[1];
+    status = in_helper(&room, theirs, box->pidfd, room_show_inputs, err);
+    struct init_message message;
+    if (status < 0 && recv(ours, &message, sizeof message, MSG_DONTWAIT) == (ssize_t)sizeof message) {
+        message.text[sizeof message.text - 1] = '\0';
+        error_host(err, 0, "%s", message.text);
+    }
+    return status;
 }
 
 static size_t list_descriptors(const struct box *child, const struct launch *launch, int *into)
@@ -380,7 +414,9 @@ static int fork_locked(struct box *parent, struct box *child, const struct fork_
         status = say(child->control_fd, err);
     }
     struct error helper_error = {0};
-    int furnished = status == 0 ? refurnish(room, launch, child->pidfd, &helper_error) : 0;
+    int furnished = status == 0
+                        ? in_helper(room, launch->child_control, child->pidfd, room_refurnish, &helper_error)
+                        : 0; /* its own words are read with init's, below */
     if (status == 0 && (status = join_family(parent, child, err)) == 0)
         status = say(child->channel_fd, err);
     launch_close(launch);  /* or we would never see the end of the pipes */

@@ -25,6 +25,9 @@ int forking_prepare(struct box *box, struct error *err);
 int forking_fork(struct box *parent, struct box *child, const struct fork_request *request,
                  const struct cgroup_limits *limits, struct error *err);
 
+/* Shows the inputs of the box's spec (files; there are none yet) in a fork that begins anew. */
+int forking_show_inputs(struct box *box, struct error *err);
+
 /* A call that waits on the listener of a box, see engine.answer. */
 bool forking_answer(struct box *box, const char **ret_call);
 

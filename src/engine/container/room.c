@@ -13,6 +13,7 @@
 #include "base/scope.h"
 #include "engine/container/identity.h"
 #include "image/host_view.h"
+#include "os/copy_tree.h"
 #include "os/directory.h"
 #include "os/hardening.h"
 #include "os/landlock.h"
@@ -278,14 +279,38 @@ static int write_identity_files(const struct room *room)
     return status;
 }
 
-/* A fork that begins anew gets its code later, into a directory that is the launcher's. Before the scratch
- * space is covered at its own place. */
-static int show_code_directory(void)
+/* A fork that begins anew gets its code and its inputs later, into directories that are the launcher's.
+ * Before the scratch space is covered at its own place. */
+static int show_later_places(void)
 {
-    if (mkdir("tmp/" ROOM_CODE, 0755) < 0)
-        return -errno;
-    return mount_bind(AT_FDCWD, "tmp/" ROOM_CODE, AT_FDCWD, "code",
-                      MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEVICES);
+    static const struct {
+        const char *from, *to;
+    } places[] = {{"tmp/" ROOM_CODE, "code"}, {"tmp/" ROOM_INPUT, "data/input"}};
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < sizeof places / sizeof *places; i++)
+        status = mkdir(places[i].from, 0755) < 0
+                     ? -errno
+                     : mount_bind(AT_FDCWD, places[i].from, AT_FDCWD, places[i].to,
+                                  MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEVICES);
+    return status;
+}
+
+static const struct {
+    const char *name;
+    mode_t mode;
+} scratch_places[] = {{"tmp", 01777}, {"home", 0755}, {"output", 0755}, {"shm", 01777}, {"run", 0755}};
+
+/* A fork that goes on begins with the files of its parent. What they take counts for the fork. */
+static int copy_places(const struct room *room, int scratch_fd)
+{
+    int status = cgroup_join_self(&room->box->group);
+    for (size_t i = 0; status == 0 && i < sizeof scratch_places / sizeof *scratch_places; i++) {
+        const char *name = scratch_places[i].name;
+        scope_fd from = openat(room->files_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        scope_fd to = openat(scratch_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        status = from < 0 || to < 0 ? -errno : copy_tree(from, to, room->owner_uid, room->owner_gid);
+    }
+    return status;
 }
 
 /* One tmpfs behind all writable places, mounted at /tmp and in the end covered there by its own subdirectory.
@@ -303,15 +328,13 @@ static int make_scratch(const struct room *room)
                  (long long)limit[LIMIT_inodes]);
     unsigned flags = MOUNT_NO_DEVICES | (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID);
     int status = mount_new("tmpfs", "tmp", flags, options);
-    static const struct {
-        const char *name;
-        mode_t mode;
-    } places[] = {
-        {"tmp/tmp", 01777}, {"tmp/home", 0755}, {"tmp/output", 0755}, {"tmp/shm", 01777}, {"tmp/run", 0755}};
-    for (size_t i = 0; status == 0 && i < sizeof places / sizeof *places; i++)
-        if (mkdir(places[i].name, 0700) < 0 || chown(places[i].name, room->owner_uid, room->owner_gid) < 0 ||
-            chmod(places[i].name, places[i].mode) < 0)
+    for (size_t i = 0; status == 0 && i < sizeof scratch_places / sizeof *scratch_places; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "tmp/%s", scratch_places[i].name);
+        if (mkdir(path, 0700) < 0 || chown(path, room->owner_uid, room->owner_gid) < 0 ||
+            chmod(path, scratch_places[i].mode) < 0)
             status = -errno;
+    }
     if (status < 0)
         return status;
     scope_fd scratch = open("tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -319,8 +342,8 @@ static int make_scratch(const struct room *room)
         return -errno;
     struct init_message message = {.kind = INIT_SCRATCH};
     status = process_send(room->launch->child_control, &message, sizeof message, scratch);
-    if (status == 0 && room->box->is_fork && room->files_fd < 0)
-        status = show_code_directory();
+    if (status == 0 && room->box->is_fork)
+        status = room->files_fd < 0 ? show_later_places() : copy_places(room, scratch);
     static const struct {
         const char *from, *to;
     } binds[] = {{"tmp/home", "home/user"},
@@ -688,4 +711,19 @@ int room_refurnish(const struct room *room, int pidfd, struct error *err)
             return grant_error(&room->grants[i], status, err);
     status = room->files_fd < 0 ? send_ruleset(room) : 0;
     return status < 0 ? error_layer(err, "landlock", status, "cannot make the rules of a forked box") : 0;
+}
+
+int room_show_inputs(const struct room *room, int pidfd, struct error *err)
+{
+    int trees[SPEC_GRANTS_MAX];
+    for (size_t i = 0; i < room->grant_count; i++)
+        if ((trees[i] = clone_grant(&room->grants[i])) < 0)
+            return grant_error(&room->grants[i], trees[i], err);
+    if (setns(pidfd, CLONE_NEWNS) < 0)
+        return error_layer(err, "namespaces", -errno, "cannot enter a box");
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < room->grant_count; i++)
+        if ((status = mount_attach(trees[i], AT_FDCWD, room->grants[i].path)) < 0)
+            return grant_error(&room->grants[i], status, err);
+    return status;
 }

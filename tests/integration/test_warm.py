@@ -1,0 +1,321 @@
+"""Runs in boxes that a keeper has ready: the same as cold ones, only sooner, and each used once."""
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+import box
+import keeper
+
+
+@pytest.fixture(scope="module")
+def kept():
+    with keeper.Keeper("--spares", "4", "--preload", "numpy,pandas,matplotlib.pyplot") as made:
+        yield made
+
+
+@pytest.fixture
+def no_keeper(kept):
+    """There is one socket for a user: the module's keeper goes before a test has one of its own."""
+    kept.close()
+
+
+def warm(kept, code, *arguments, **options):
+    before = kept.state()
+    result = box.python(code, "--warm", *arguments, **options)
+    after = kept.state()
+    assert after["hits"] + after["misses"] > before["hits"] + before["misses"], (before, after, result)
+    return result
+
+
+SAME = [  # code, options
+    ("print(1)", ()),
+    ("import sys; sys.exit(3)", ()),
+    ("import sys; sys.exit('a message')", ()),
+    ("raise ValueError('wrong')", ()),
+    ("def f():\n    return 1/0\nf()", ()),
+    ("print(", ()),
+    ("import os; os.kill(os.getpid(), 9)", ()),
+    ("import os; os.kill(os.getpid(), 15)", ()),
+    ("import os; os.abort()", ()),
+    ("import ctypes; ctypes.string_at(0)", ()),
+    ("while True: pass", ("--wall", "0.5s")),
+    ("while True: pass", ("--cpu", "0.5s")),
+    ("x = bytearray(300 << 20)", ("--memory", "128M")),
+    ("import os, time\nwhile True:\n  try: os.fork()\n  except OSError: pass", ("--pids", "10", "--wall", "5s")),
+    ("open('/tmp/f', 'wb').write(bytes(50 << 20))", ("--disk", "10M")),
+    ("import ctypes; ctypes.CDLL(None).mount(0, 0, 0, 0, 0)", ()),
+    ("import sys\nwhile True: sys.stdout.write('x' * 65536)", ("--output-limit", "64K")),
+    ("import sys, os; print(sys.argv, os.getcwd(), os.environ['A'], __name__, __file__, sys.path[0])", ("--env", "A=b")),
+    ("import sys; print(sys.stdin.read())", ()),
+    ("import threading; threading.Thread(target=lambda: print('late')).start()", ()),
+    ("import atexit; atexit.register(print, 'bye')", ()),
+    ("import os; open('a.txt', 'w').write('x'); os.mkdir('d'); open('d/b', 'w').write('y')", ()),
+    ("import subprocess; print(subprocess.run(['echo', 'hi'], capture_output=True).stdout)", ()),
+    ("from multiprocessing import Pool\nprint(Pool(2).map(abs, [-1, -2]))", ()),
+    ("import os, sys; os.write(1, b'raw\\xff'); print('text'); sys.stderr.write('e')", ()),
+    ("input()", ()),
+    ("import asyncio\nasync def f(): return 5\nprint(asyncio.run(f()))", ()),
+    ("import resource; print([resource.getrlimit(n) for n in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, "
+     "resource.RLIMIT_CORE, resource.RLIMIT_NPROC, resource.RLIMIT_CPU)])", ()),
+    ("import os; print(os.getuid(), os.getgid(), os.getgroups(), os.umask(0), os.uname().nodename, os.getsid(0) == os.getpid())", ()),
+    ("import signal; print([signal.getsignal(n) for n in range(1, 32) if n not in (9, 19)])", ()),
+    ("import sys; print(sys.stdout.encoding, sys.stderr.errors, sys.stdin.encoding, sys.flags.dont_write_bytecode)", ()),
+    ("print([n for n in dir(__builtins__) if n in ('display',)], input)", ()),
+]
+
+
+def comparable(result):
+    kept_fields = ("exit_code", "signal", "timed_out", "cause", "stdout", "files", "detail", "denied_syscall")
+    seen = {name: result.json.get(name) for name in kept_fields}
+    seen["stderr"] = result.json.get("stderr", "")
+    seen["layers"] = [(layer["name"], layer["active"], layer["detail"]) for layer in result.json.get("layers", [])]
+    if result.json.get("cause") in ("output",):
+        seen["stdout"] = ""
+    return seen
+
+
+@pytest.mark.parametrize("code, options", SAME, ids=range(len(SAME)))
+def test_is_the_same_as_cold(kept, code, options):
+    cold = box.python(code, *options, input=b"given\n")
+    assert comparable(warm(kept, code, *options, input=b"given\n")) == comparable(cold)
+
+
+def test_files_have_their_own_name_in_tracebacks(kept, tmp_path):
+    script = tmp_path / "hello.py"
+    script.write_text("def f():\n    raise KeyError('k')\nf()\n")
+    result = box.run("--warm", str(script), "argument")
+    assert 'File "/code/hello.py", line 2, in f' in result.stderr
+    assert "raise KeyError('k')" in result.stderr and "cloche" not in result.stderr
+
+
+def test_inputs_are_shown_and_output_is_collected(kept, tmp_path):
+    (tmp_path / "in.csv").write_text("a,b\n1,2\n")
+    os.chmod(tmp_path / "in.csv", 0o600)
+    result = warm(kept, "import pandas\nf = pandas.read_csv('/data/input/in.csv')\nf.to_csv('out.csv')\n"
+                        "try: open('/data/input/in.csv', 'w')\nexcept OSError as error: print(error.errno)",
+                  "--input", tmp_path / "in.csv", "--output", tmp_path / "out")
+    assert result.stdout.strip() in ("30", "13"), result  # read-only, or not permitted
+    assert (tmp_path / "out" / "out.csv").read_text() == ",a,b\n0,1,2\n"
+
+
+def test_the_code_cannot_be_written(kept):
+    result = warm(kept, """
+import os
+for name in ("/code/main.py", "/code/new.py", "/code/.x"):
+    for flags in (os.O_WRONLY, os.O_RDWR, os.O_WRONLY | os.O_CREAT):
+        try:
+            os.open(name, flags)
+            print("opened", name)
+        except OSError as error:
+            pass
+for call in (lambda: os.unlink("/code/main.py"), lambda: os.rename("/code/main.py", "/tmp/x"), lambda: os.chmod("/code", 0o777),
+             lambda: os.mkdir("/code/d"), lambda: os.mkdir("/data/input/d")):
+    try:
+        call()
+        print("done")
+    except OSError:
+        pass
+print("held")
+""")
+    assert result.stdout == "held\n"
+
+
+def test_what_does_not_fit_runs_cold_with_the_same_result(kept, tmp_path):
+    assert box.run("--warm", "--language", "bash", "-e", "echo $((1 + 1))").stdout == "2\n"
+    assert box.run("--warm", "--", "echo", "x").stdout == "x\n"
+    assert box.run("--warm", "--isolation", "process", "-e", "print(5)").stdout == "5\n"
+    assert box.run("--warm", "--input", tmp_path, "-e", "import os; print(os.listdir('/data/input'))").exit_code == 0
+
+
+def test_text_mode_streams_and_exits_as_the_program(kept):
+    done = box.raw("run", "--warm", "-e", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)")
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"out\n", b"err\n")
+    done = box.raw("run", "--warm", "--wall", "0.3s", "-e", "while True: pass")
+    assert done.returncode == 128 + 9 and b"wall_time" in done.stderr
+
+
+def test_a_wrong_spec_is_refused_as_without_a_keeper(kept):
+    cold, hot = box.raw("run", "--memory", "1", "-e", "1"), box.raw("run", "--warm", "--memory", "1", "-e", "1")
+    assert (hot.returncode, hot.stderr) == (cold.returncode, cold.stderr) and cold.returncode == box.BAD_SPEC
+
+
+def test_no_residue_of_one_run_in_the_next(kept):
+    leave = """
+import builtins, os, sys, json, tempfile, pathlib
+builtins.residue = 1
+sys.modules["residue"] = sys
+os.environ["RESIDUE"] = "1"
+for place in ("/tmp", "/dev/shm", "/home/user", "/data/output"):
+    pathlib.Path(place, "residue").write_text("secret")
+import pandas; pandas.residue = 1
+print(os.getpid())
+"""
+    look = """
+import builtins, os, sys, pandas
+found = [hasattr(builtins, "residue"), "residue" in sys.modules, "RESIDUE" in os.environ, hasattr(pandas, "residue")]
+found += [os.path.exists(place + "/residue") for place in ("/tmp", "/dev/shm", "/home/user", "/data/output")]
+found += [os.listdir(place) for place in ("/tmp", "/dev/shm", "/home/user", "/data/output")]
+print(any(found), found)
+"""
+    for _ in range(5):
+        assert warm(kept, leave).cause == "exit"
+        assert warm(kept, look).stdout.startswith("False")
+
+
+def test_randomness_differs_between_forks(kept):
+    code = """
+import random, uuid, secrets, tempfile, os, ssl, numpy
+print(random.random(), numpy.random.rand(), numpy.random.default_rng().random(), uuid.uuid4(), secrets.token_hex(8),
+      os.urandom(4).hex(), ssl.RAND_bytes(4).hex(), next(tempfile._get_candidate_names()), sep="|")
+"""
+    seen = [warm(kept, code).stdout.strip().split("|") for _ in range(40)]
+    for column in zip(*seen):
+        assert len(set(column)) == len(seen), column
+
+
+def test_boxes_cannot_see_each_other_nor_the_zygote(kept):
+    code = """
+import os, pathlib
+pids = [p for p in os.listdir("/proc") if p.isdigit()]
+print(len(pids), sorted(pathlib.Path(f"/proc/{p}/comm").read_text().strip() for p in pids))
+def target(fd):
+    try: return os.readlink(f"/proc/self/fd/{fd}").split(":")[0]
+    except OSError: return "gone"  # that of the listing itself
+print(sorted(map(target, os.listdir("/proc/self/fd"))))
+print({kind: os.readlink(f"/proc/self/ns/{kind}") for kind in os.listdir("/proc/self/ns")})
+print(os.listdir("/dev/pts"))
+"""
+    first, second = (warm(kept, code).stdout.splitlines() for _ in range(2))
+    assert first[0] == "2 ['memfd:init', 'python3']", first
+    assert first[1] == "['gone', 'pipe', 'pipe', 'pipe']", first
+    one, other = eval(first[2]), eval(second[2])
+    shared = {kind for kind in one if one[kind] == other[kind]}
+    assert shared <= {"time", "time_for_children"}, shared
+    zygote = kept.state()["zygote_pid"]
+    zygotes = {kind: os.readlink(f"/proc/{zygote}/ns/{kind}") for kind in one}
+    assert {kind for kind in one if one[kind] == zygotes[kind]} <= {"time", "time_for_children"}
+
+
+def test_uids_differ_and_are_the_boxes_own(kept):
+    """Two at a time, seen from the host."""
+    seen = set()
+    running = [subprocess.Popen([box.CLOCHE, "run", "--warm", "-e", "import time; time.sleep(2)"]) for _ in range(2)]
+    time.sleep(1)
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            status = pathlib.Path("/proc", pid, "status").read_text()
+        except OSError:
+            continue
+        uid = int(status.split("Uid:")[1].split()[0])
+        if 0x7d000000 <= uid < 0x7d010000 and status.startswith("Name:\tpython3"):
+            seen.add(uid)
+    for process in running:
+        process.wait()
+    assert len(seen) >= 3, seen  # the zygote's, and the two
+
+
+def test_a_crash_a_hang_and_a_flood_change_nothing_for_others(kept):
+    before = kept.state()["zygote_pid"]
+    hang = subprocess.Popen([box.CLOCHE, "run", "--warm", "--quiet", "-e", "while True: pass"], stdout=subprocess.DEVNULL)
+    flood = subprocess.Popen([box.CLOCHE, "run", "--warm", "--quiet", "--wall", "3s", "-e",
+                              "import ctypes\nc = ctypes.CDLL(None)\nwhile True: c.syscall(56, 0x7e024111, 0, 0, 0, 0)"],
+                             stdout=subprocess.DEVNULL)
+    try:
+        for code in ("import ctypes; ctypes.string_at(0)", "import os; os.kill(-1, 9)",
+                     "import ctypes; ctypes.CDLL(None).mount(0, 0, 0, 0, 0)"):
+            assert warm(kept, code).cause in ("signal", "denied_syscall", "exit")
+        for _ in range(5):
+            assert warm(kept, "print(1)").stdout == "1\n"
+    finally:
+        hang.terminate()
+        hang.wait()
+        flood.wait()
+    assert kept.state()["zygote_pid"] == before
+
+
+def test_a_client_that_goes_away_ends_its_run(kept):
+    client = subprocess.Popen([box.CLOCHE, "run", "--warm", "-e", "import time; time.sleep(60)"])
+    kept.await_state(lambda state: state["running"] == 1, 5)
+    client.kill()
+    client.wait()
+    kept.await_state(lambda state: state["running"] == 0, 5)
+
+
+def test_a_killed_zygote_is_replaced(kept):
+    zygote = kept.state()["zygote_pid"]
+    os.kill(zygote, signal.SIGKILL)
+    result = box.python("print(1)", "--warm")  # from a new one, or cold; or it had just been given a box that was dying
+    assert (result.cause, result.stdout) in (("exit", "1\n"), ("host_failure", "")), result
+    state = kept.await_state(lambda state: state["zygote_pid"] not in (zygote, -1) and state["spares"] >= 4, 20)
+    assert state["zygotes"] >= 1
+    assert warm(kept, "print(2)").stdout == "2\n"
+
+
+def test_a_killed_spare_is_not_handed_out(kept):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            status = pathlib.Path("/proc", pid, "status").read_text()
+        except OSError:
+            continue
+        uid = int(status.split("Uid:")[1].split()[0])
+        if 0x7d000000 <= uid < 0x7d010000 and status.startswith("Name:\tpython3") and int(pid) != kept.state()["zygote_pid"]:
+            if "NSpid:" in status and len(status.split("NSpid:")[1].splitlines()[0].split()) == 3:  # of a fork
+                os.kill(int(pid), signal.SIGKILL)
+    for _ in range(6):
+        assert box.python("print(1)", "--warm").stdout == "1\n"
+
+
+def test_rotation_has_no_hiccup(no_keeper):
+    with keeper.Keeper("--spares", "2", "--rotate", "5", "--preload", "json") as made:
+        first = made.state()["zygote_pid"]
+        deadline = time.monotonic() + 30
+        while made.state()["rotations"] < 3:
+            result = box.python("print(1)", "--warm")
+            assert (result.cause, result.stdout) == ("exit", "1\n")
+            assert time.monotonic() < deadline
+        state = made.state()
+        assert state["zygote_pid"] != first and state["failures"] == 0
+        made.await_state(lambda state: state["zygotes"] <= 2, 20)
+
+
+def test_nothing_is_left_when_the_keeper_ends(no_keeper):
+    before = box.census()
+    with keeper.Keeper("--spares", "3", "--preload", "json"):
+        box.python("open('x', 'w').write('y')", "--warm")
+    assert box.census() == before
+
+
+def test_nothing_is_left_when_the_keeper_is_killed(no_keeper):
+    before = box.census()
+    made = keeper.Keeper("--spares", "3", "--preload", "json")
+    client = subprocess.Popen([box.CLOCHE, "run", "--warm", "--quiet", "-e", "import time; time.sleep(60)"],
+                              stderr=subprocess.DEVNULL)
+    made.await_state(lambda state: state["running"] == 1, 10)
+    made.kill()
+    assert client.wait(10) == box.HOST_FAILURE
+    deadline = time.monotonic() + 5
+    while box.census()["processes"] != before["processes"] and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert box.census()["processes"] == before["processes"]
+    box.raw("reap")
+    after = box.census()
+    after["records"] = [name for name in after["records"] if name != "keeper.sock"]
+    assert after == before
+    with keeper.Keeper("--spares", "1", "--preload", "json", minimum=1):  # over the socket that is left
+        assert box.python("print(1)", "--warm").stdout == "1\n"
+
+
+def test_a_second_keeper_is_refused(no_keeper):
+    with keeper.Keeper("--spares", "1", "--preload", "json", minimum=1):
+        done = box.raw("keep")
+        assert done.returncode == box.HOST_FAILURE and b"running already" in done.stderr
+
+
+def test_state_without_a_keeper_says_how_to_start_one(no_keeper):
+    done = box.raw("keep", "--state")
+    assert done.returncode == box.HOST_FAILURE and b"cloche keep" in done.stderr
+    assert b"is cold" in box.raw("run", "--warm", "-e", "print(1)").stderr

@@ -1,0 +1,64 @@
+"""A keeper for the tests: `cloche keep` in a state directory of its own user, ended and looked after.
+
+    with keeper.Keeper("--spares", "4") as kept:
+        box.run("--warm", "-e", "print(1)")
+        kept.state()["hits"]
+"""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import box
+
+WARM_S = 60
+
+
+class Keeper:
+    def __init__(self, *arguments, env=None, pass_fds=(), program=None, warm=True, minimum=2):
+        self.process = subprocess.Popen([program or box.CLOCHE, "keep", "--quiet", *map(str, arguments)],
+                                        env={**os.environ, **(env or {})}, pass_fds=pass_fds,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            self.await_state(lambda state: not warm or state["spares"] >= minimum)
+        except BaseException:
+            self.close()
+            raise
+
+    def state(self):
+        done = box.raw("keep", "--state")
+        assert done.returncode == 0, done
+        return json.loads(done.stdout)
+
+    def await_state(self, is_so, seconds=WARM_S):
+        deadline = time.monotonic() + seconds
+        while True:
+            assert self.process.poll() is None, self.process.stderr.read()
+            done = box.raw("keep", "--state")
+            state = json.loads(done.stdout) if done.returncode == 0 else None
+            if state and is_so(state):
+                return state
+            assert time.monotonic() < deadline, (state, done)
+            time.sleep(0.02)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        if not self.process.stderr.closed:
+            self.process.stderr.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
