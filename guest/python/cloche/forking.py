@@ -22,7 +22,7 @@ def prepare():
     """Loads what a fork needs, so that the first is not slower than others."""
     global _library
     if _library:
-        return
+        return _library
     fd = os.memfd_create("fork", os.MFD_CLOEXEC)
     try:
         os.write(fd, pkgutil.get_data("cloche", "fork.so"))
@@ -36,6 +36,7 @@ def prepare():
     _library.cloche_confine.argtypes = [ctypes.c_int]
     _library.cloche_fork.restype = ctypes.c_long
     _library.cloche_fork.argtypes = [ctypes.POINTER(ctypes.c_int), ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+    return _library
 
 
 def _thread_id_address():

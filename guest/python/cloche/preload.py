@@ -30,8 +30,22 @@ matplotlib.font_manager._get_font.cache_clear()
 }
 
 
+class ArenaAllocator(ctypes.Structure):
+    _fields_ = [("context", ctypes.c_void_p), ("take", ctypes.c_void_p), ("give", ctypes.c_void_p)]
+
+
+def take_arenas():
+    """CPython's own call for this; interpreters that do without it keep what they have."""
+    library = forking.prepare()
+    install = getattr(ctypes.pythonapi, "PyObject_SetArenaAllocator", None)
+    if install and library.cloche_arenas_begin():
+        address = lambda function: ctypes.cast(function, ctypes.c_void_p).value
+        install(ctypes.byref(ArenaAllocator(None, address(library.cloche_arena_take), address(library.cloche_arena_give))))
+
+
 def load(modules):
     """What the image lacks is left out: the code that wants it is told so by its own import."""
+    take_arenas()
     for name in modules:
         try:
             importlib.import_module(name)
@@ -43,8 +57,28 @@ def load(modules):
             importlib.import_module(f"cloche.{name}")
         except ImportError:
             pass  # figures without matplotlib
-    forking.prepare()
     forking.freeze()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim:
         trim(0)
+    collapse()
+    forking.prepare().cloche_arenas_end()
+
+
+MADV_COLLAPSE = 25
+HUGE = 2 << 20
+
+
+def collapse():
+    """Huge pages for memory that is there to stay: a fork copies an entry for each page, and its end takes them away."""
+    madvise = ctypes.CDLL(None).madvise
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        lines = [line.split(None, 5) for line in file]
+    for fields in lines:
+        name = fields[5].strip() if len(fields) > 5 else ""
+        if not fields[1].startswith("rw-p") or name not in ("", "[heap]"):
+            continue
+        start, end = (int(number, 16) for number in fields[0].split("-"))
+        first, last = -(-start // HUGE) * HUGE, end // HUGE * HUGE
+        if last > first:
+            madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), MADV_COLLAPSE)

@@ -452,6 +452,8 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
     if (status == 0)
         status = cgroup_create(child->cgroups, child->identity->name, limits, &child->group, err);
     if (status == 0)
+        status = cgroup_join_open(&child->group, err);
+    if (status == 0)
         status = cgroup_usage_open(&child->group, err);
     if (status < 0)
         return status;

@@ -140,6 +140,17 @@ int cgroup_create(const struct cgroup_layout *layout, const char *name, const st
     return 0;
 }
 
+int cgroup_join_open(struct cgroup *group, struct error *err)
+{
+    if (group->version != CGROUP_V2)
+        return 0;
+    int fd = openat(group->dir_fd[CGROUP_MEMORY], "cgroup.procs", O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return error_layer(err, "cgroup", -errno, "cannot open the control group for joining");
+    group->join_fd[CGROUP_MEMORY] = fd;
+    return 0;
+}
+
 int cgroup_join_self(const struct cgroup *group)
 {
     for (int i = 0; i < CGROUP_CONTROLLERS; i++)

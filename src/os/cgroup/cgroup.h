@@ -82,7 +82,10 @@ int cgroup_create(const struct cgroup_layout *layout, const char *name, const st
                   struct cgroup *ret, struct error *err);
 int cgroup_limit(const struct cgroup *group, const struct cgroup_limits *limits, struct error *err);
 
-/* In the child, on v1: join. Async-signal-safe. */
+/* On v2 a child is born in its group; this is for one that is not, and joins as on v1. */
+int cgroup_join_open(struct cgroup *group, struct error *err);
+
+/* In the child: join by the files that are open for that. Async-signal-safe. */
 int cgroup_join_self(const struct cgroup *group);
 
 /* Reads back that the limits stand and that the process is inside: the layer's proof. */
