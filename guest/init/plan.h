@@ -61,6 +61,7 @@ enum init_message_kind {
     INIT_ENDED,        /* the program ended; wait_status tells how */
     INIT_ENTERED,      /* from the launcher's child, just before it becomes init: all namespaces, ids and
                           groups are final */
+    INIT_INTERRUPTED,  /* the program has been sent the SIGINT that was ordered */
 };
 
 struct init_message {

@@ -141,6 +141,37 @@ def test_interrupts_in_a_row_do_not_end_the_runner(context):
     assert context.run("'alive'").value == "'alive'"
 
 
+def test_late_interrupt_never_hits_the_next_run(context):
+    """The signal is sent before the next run is: wherever the last one is by then, the next does not see it."""
+    ended = {"ok": 0, "interrupted": 0}
+    for round_number in range(300):
+        context.start("for i in range(2000): pass\n1 / 0" if round_number % 3 == 0 else "for i in range(2000): pass")
+        time.sleep(round_number % 30 / 20_000)
+        context.interrupt()
+        status = context.wait().status
+        ended["ok" if status == "error" else status] += 1
+        assert context.run("sum(range(100))").value == "4950", f"round {round_number}"
+    assert min(ended.values()) > 0, f"one side of the race was never seen: {ended}"
+
+
+def test_interrupt_does_not_cut_a_frame(context):
+    """The run writes more than the socket holds, and nobody reads until it was interrupted."""
+    for _ in range(10):
+        context.start("import sys\nwhile True: sys.stdout.write('x' * 3_000_000 + '\\n')")
+        time.sleep(0.05)
+        context.interrupt()
+        time.sleep(0.05)
+        assert context.wait().status == "interrupted"
+    assert context.run("'alive'").value == "'alive'"
+
+
+def test_handler_of_one_run_is_not_that_of_the_next(context):
+    context.run("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)")
+    context.start("import time\nwhile True: time.sleep(0.01)")
+    context.interrupt()
+    assert context.wait().status == "interrupted"
+
+
 def test_input_reads_the_given_stdin(context):
     ended = context.run("a = input('name? ')\nb = input()\nprint(a, b)", stdin="Ada\nLovelace")
     assert (ended.stdout, ended.status) == ("name? Ada Lovelace\n", "ok")
