@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <wchar.h>
 
 enum { HISTORY_MAX = 1000 };
 
@@ -117,7 +118,7 @@ static char *prompt_of(EditLine *editor)
 }
 
 /* Ctrl-C: the line ends where it is, as if Enter had been pressed, and is not taken. */
-static unsigned char clear_line(EditLine *editor, int key)
+static unsigned char clear_line(EditLine *editor, wint_t key)
 {
     (void)key;
     struct line_reader *reader = NULL;
@@ -131,7 +132,7 @@ static unsigned char clear_line(EditLine *editor, int key)
 }
 
 /* Ctrl-Z: the editor's handler of the signal puts the terminal in order, and draws the line again later. */
-static unsigned char suspend(EditLine *editor, int key)
+static unsigned char suspend(EditLine *editor, wint_t key)
 {
     (void)editor, (void)key;
     raise(SIGTSTP);
@@ -143,9 +144,10 @@ static unsigned char suspend(EditLine *editor, int key)
 static void bind_keys(EditLine *editor)
 {
     el_set(editor, EL_SETTY, "-d", "-isig", NULL);
-    el_set(editor, EL_ADDFN, "cloche-clear", "clear the line", clear_line);
+    /* Wide, as the narrow call makes copies that nobody frees. */
+    el_wset(editor, EL_ADDFN, L"cloche-clear", L"clear the line", clear_line);
     el_set(editor, EL_BIND, "^C", "cloche-clear", NULL);
-    el_set(editor, EL_ADDFN, "cloche-suspend", "suspend the session", suspend);
+    el_wset(editor, EL_ADDFN, L"cloche-suspend", L"suspend the session", suspend);
     el_set(editor, EL_BIND, "^Z", "cloche-suspend", NULL);
     el_set(editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_set(editor, EL_BIND, "\t", "ed-insert", NULL);
