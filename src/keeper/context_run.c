@@ -81,9 +81,9 @@ static void note(struct context *context, const struct runner_event *event)
 {
     struct context_turn *turn = &context->turn;
     pthread_mutex_lock(&context->lock);
-    if (event->kind == RUNNER_started && event->run == turn->run && turn->run) {
-        context_clock_begun(context);
-    } else if (event->kind == RUNNER_progress) {
+    if (turn->run && event->run == turn->run && event->kind != RUNNER_end && !turn->is_begun)
+        context_clock_begun(context); /* "started", or anything else that only a run can say */
+    if (event->kind == RUNNER_progress) {
         turn->fraction = event->fraction;
         keep_text(turn->text, sizeof turn->text, event->text);
     } else if (is_output(event)) {

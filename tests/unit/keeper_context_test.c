@@ -85,6 +85,7 @@ static void memory_bomb_ends_the_context_with_its_cause(void **state)
         assert_true(session->outcome.died);
         assert_non_null(context_result(session->context));
         assert_int_equal(context_result(session->context)->cause, CAUSE_memory);
+        assert_int_equal(session->outcome.cause, CAUSE_memory);
         close_session(session);
     }
 }
