@@ -382,7 +382,8 @@ static void late_interrupt_never_hits_the_next_run(void **state)
     {
         struct session *session =
             open_session(engines[e], NULL, &(struct context_options){.runs_max = 10000});
-        struct interrupter interrupter = {.context = session->context, .after_us = -1};
+        static struct interrupter interrupter; /* the thread outlives a test that fails */
+        interrupter = (struct interrupter){.context = session->context, .after_us = -1};
         struct race race = {.loops = 1000};
         pthread_t thread;
         int ended[RUNNER_STATUS_COUNT] = {0};
@@ -413,7 +414,8 @@ static void early_interrupt_is_not_lost(void **state)
     (void)state;
     need_root();
     struct session *session = open_session("container", NULL, &(struct context_options){.runs_max = 10000});
-    struct interrupter interrupter = {.context = session->context, .after_us = -1, .always = true};
+    static struct interrupter interrupter;
+    interrupter = (struct interrupter){.context = session->context, .after_us = -1, .always = true};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, interrupt_on_demand, &interrupter), 0);
     for (int i = 0; i < 100; i++) { /* the first call comes before the runner has heard of the run */
