@@ -191,6 +191,7 @@ static void start_clocks(struct context *context)
     pthread_mutex_lock(&context->lock);
     context->limits = context->spec->limits; /* validated by now */
     context->started_us = context->idle_since_us = clock_monotonic_us();
+    context->turn = (struct context_turn){0}; /* what its start took is nobody's CPU time */
     context->is_ready = true;
     pthread_mutex_unlock(&context->lock);
 }

@@ -16,6 +16,8 @@ enum { LOOK_MS = 50 };
 static int send_interrupt(struct context *context)
 {
     struct context_turn *turn = &context->turn;
+    if (!turn->interrupt_wanted)
+        turn->interrupted_us = clock_monotonic_us();
     turn->interrupt_wanted = true;
     if (!turn->is_begun || turn->interrupt_sent)
         return 0;
@@ -39,15 +41,12 @@ int context_interrupt(struct context *context)
 {
     int status = 0;
     pthread_mutex_lock(&context->lock);
-    struct context_turn *turn = &context->turn;
-    int64_t now_us = clock_monotonic_us();
+    const struct context_turn *turn = &context->turn;
     if (turn->is_busy && turn->run) {
-        if (!turn->interrupt_wanted) {
-            turn->interrupted_us = now_us;
+        if (!turn->interrupt_wanted)
             status = send_interrupt(context);
-        } else if (now_us - turn->interrupted_us >= CONTEXT_GRACE_MS * 1000) {
+        else if (clock_monotonic_us() - turn->interrupted_us >= CONTEXT_GRACE_MS * 1000)
             context_end(context, CAUSE_cancelled, "the run went on after it was interrupted");
-        }
     }
     pthread_mutex_unlock(&context->lock);
     return status;

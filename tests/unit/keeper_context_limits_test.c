@@ -228,6 +228,21 @@ static void cpu_between_runs_is_limited_too(void **state)
     close_session(session);
 }
 
+static void start_of_an_interpreter_is_not_its_cpu_time(void **state)
+{
+    (void)state;
+    need_root();
+    static const char *const fields[] = {"cpu", "15ms", NULL};
+    struct session *session = open_session("container", fields, NULL);
+    sleep_ms(400);
+    run(session, "1");
+    assert_int_equal(session->outcome.cause, CAUSE_exit);
+    sleep_ms(400);
+    run(session, "2");
+    assert_string_equal(text(&session->value), "2");
+    close_session(session);
+}
+
 /* ---- ends of a context ---- */
 
 static void idle_context_ends_by_itself(void **state)
@@ -439,6 +454,29 @@ static void *interrupt_twice(void *data)
     return NULL;
 }
 
+static void *interrupt_late(void *data)
+{
+    sleep_ms(700);
+    context_interrupt(data);
+    return NULL;
+}
+
+static void interrupt_in_the_grace_of_a_limit_takes_nothing_from_it(void **state)
+{
+    (void)state;
+    need_root();
+    static const char *const fields[] = {"wall", "500ms", NULL};
+    struct session *session = open_session("container", fields, NULL);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, interrupt_late, session->context), 0);
+    run(session, "import time\ntry:\n    time.sleep(30)\nfinally:\n    time.sleep(0.5); print('cleaned')");
+    pthread_join(thread, NULL);
+    assert_false(session->outcome.died);
+    assert_int_equal(session->outcome.cause, CAUSE_wall_time);
+    assert_string_equal(text(&session->out), "cleaned\n");
+    close_session(session);
+}
+
 static void second_interrupt_ends_who_does_not_listen(void **state)
 {
     (void)state;
@@ -468,6 +506,7 @@ int main(void)
         cmocka_unit_test(run_that_uses_up_its_cpu_is_interrupted),
         cmocka_unit_test(run_that_uses_cpu_and_does_not_listen_is_killed),
         cmocka_unit_test(cpu_between_runs_is_limited_too),
+        cmocka_unit_test(start_of_an_interpreter_is_not_its_cpu_time),
         cmocka_unit_test(idle_context_ends_by_itself),
         cmocka_unit_test(lifetime_that_is_over_is_told),
         cmocka_unit_test(dead_context_is_restarted_and_others_live_on),
@@ -475,6 +514,7 @@ int main(void)
         cmocka_unit_test(restart_that_fails_leaves_a_dead_context),
         cmocka_unit_test(late_interrupt_never_hits_the_next_run),
         cmocka_unit_test(early_interrupt_is_not_lost),
+        cmocka_unit_test(interrupt_in_the_grace_of_a_limit_takes_nothing_from_it),
         cmocka_unit_test(second_interrupt_ends_who_does_not_listen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
