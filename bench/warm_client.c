@@ -1,9 +1,11 @@
 /* Sends runs to a keeper that stays (`cloche keep`) and prints how long each took: for bench/warm_start.
  *
  *   warm_client latency RUNS PAUSE_MS CODE       one client, spaced: a line a run, "FIRST_US END_US"
- *   warm_client load CLIENTS SECONDS CODE        clients that go on at once: lines as above, then "ran N failed M in US"
+ *   warm_client load CLIENTS SECONDS CODE        clients that go on at once: lines as above, then "ran N
+ * failed M in US"
  *
- * FIRST is from the request's first byte sent to the program's first byte received, END to the whole answer. */
+ * FIRST is from the request's first byte sent to the program's first byte received, END to the whole answer.
+ */
 #include "base/clock.h"
 #include "base/scope.h"
 #include "keeper/client.h"
@@ -64,9 +66,11 @@ static int run_once(int fd, const struct spec *spec, bool in_thread, struct timi
         ret->first_us = -1;
     }
     ret->end_us = request.ended_us - started_us;
-    bool is_well = request.status == 0 && request.result->cause == CAUSE_exit && request.result->exit_code == 0;
+    bool is_well =
+        request.status == 0 && request.result->cause == CAUSE_exit && request.result->exit_code == 0;
     if (!is_well)
-        fprintf(stderr, "warm_client: %s %s\n", request.status < 0 ? request.error.text : "", request.result->detail);
+        fprintf(stderr, "warm_client: %s %s\n", request.status < 0 ? request.error.text : "",
+                request.result->detail);
     result_free(request.result);
     close(ends[0]);
     close(ends[1]);

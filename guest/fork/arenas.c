@@ -1,8 +1,8 @@
 /* Memory for the interpreter's objects from one stretch of huge pages.
  *
- * CPython takes arenas of a megabyte, which end up scattered between libraries: a fork then copies an entry for
- * each of their small pages, and the end of the copy takes each away. Side by side they are huge pages, and
- * there are five hundred times fewer. Called with the interpreter's lock held. */
+ * CPython takes arenas of a megabyte, which end up scattered between libraries: a fork then copies an entry
+ * for each of their small pages, and the end of the copy takes each away. Side by side they are huge pages,
+ * and there are five hundred times fewer. Called with the interpreter's lock held. */
 #include "os/raw.h"
 
 #include <stddef.h>
@@ -38,7 +38,8 @@ static void *map(size_t size, long flags)
     long result;
     __asm__ volatile("syscall"
                      : "=a"(result)
-                     : "a"(SYS_mmap), "D"(0L), "S"(size), "d"((long)PROT_READ_WRITE), "r"(r10), "r"(r8), "r"(r9)
+                     : "a"(SYS_mmap), "D"(0L), "S"(size), "d"((long)PROT_READ_WRITE), "r"(r10), "r"(r8),
+                       "r"(r9)
                      : "rcx", "r11", "memory");
     return result < 0 && result > -4096 ? NULL : (void *)result;
 }

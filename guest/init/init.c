@@ -257,6 +257,8 @@ static void watch(pid_t program, int signal_fd)
             if (length == 1 && order == INIT_INTERRUPT) {
                 recv(INIT_CONTROL_FD, &order, 1, MSG_DONTWAIT);
                 kill(program, SIGINT);
+                struct init_message message = {.kind = INIT_INTERRUPTED};
+                process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
                 continue;
             }
             if (length == 0 || (length == 1 && order != INIT_GO) ||

@@ -65,6 +65,7 @@ enum init_message_kind {
     INIT_RULESET,      /* with a descriptor: Landlock rules for the program of a forked box */
     INIT_ENTERED,      /* from the launcher's child, just before it becomes init: all namespaces, ids and
                           groups are final */
+    INIT_INTERRUPTED,  /* the program has been sent the SIGINT that was ordered */
 };
 
 struct init_message {

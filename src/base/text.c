@@ -202,3 +202,13 @@ size_t text_edit_distance(const char *one, const char *other)
     }
     return lines[rows % 3][columns];
 }
+
+void text_guess_offer(struct text_guess *guess, const char *word)
+{
+    enum { CHANGES_MAX = 2 };
+    size_t distance = text_edit_distance(guess->given, word);
+    if (distance > CHANGES_MAX || (guess->nearest && distance >= guess->distance))
+        return;
+    guess->nearest = word;
+    guess->distance = distance;
+}

@@ -34,3 +34,11 @@ bool text_is_utf8(const char *text, size_t length);
 
 /* Distance by insertions, deletions, substitutions and swaps of neighbours, for "did you mean". */
 size_t text_edit_distance(const char *one, const char *other);
+
+/* The word that was meant: begin with the one that was given, offer all that there are; `nearest` is the one
+ * that is at most two changes away, or NULL. */
+struct text_guess {
+    const char *given, *nearest;
+    size_t distance;
+};
+void text_guess_offer(struct text_guess *guess, const char *word);

@@ -1,19 +1,17 @@
 /* cloche repl: an interactive session in a box. */
 #include "cli/command.h"
+#include "cli/repl.h"
 #include "cli/report.h"
 
-#include "base/file.h"
-#include "base/scope.h"
-#include "keeper/context.h"
+#include "base/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { RUNS_DEFAULT = 1000, LIFETIME_DEFAULT_MS = 8 * 3600 * 1000, IDLE_DEFAULT_MS = 3600 * 1000 };
 
 static const struct option_row options[] = {
     {"isolation", 'i', "ENGINE", "isolation", "container (default) or process"},
@@ -25,6 +23,7 @@ static const struct option_row options[] = {
     {"env", 0, "NAME=VALUE", "env", "set a variable; none of the caller's are passed on"},
     {"memory", 'm', "SIZE", "memory", "memory of all processes, swap and files in /tmp included"},
     {"wall", 't', "TIME", "wall", "time of each run; then it is interrupted"},
+    {"cpu", 0, "TIME", "cpu", "CPU time of each run; then it is interrupted"},
     {"cpus", 0, "NUMBER", "cpus", "share of the CPUs: 0.5 or 50% is half a core"},
     {"pids", 0, "NUMBER", "pids", "processes and threads at one time"},
     {"disk", 0, "SIZE", "disk", "bytes in /tmp, home, /dev/shm and /data/output together"},
@@ -32,45 +31,55 @@ static const struct option_row options[] = {
     {"accept", 0, "NAME", "accept",
      "run even where this limit cannot be enforced: memory (then watched), cpus"},
     {"save", 'o', "DIR", NULL, "where pictures and pages are saved (.)"},
-    {"runs", 0, "NUMBER", NULL, "how many runs the session may have (1000)"},
+    {"runs", 0, "NUMBER", NULL, "how many runs an interpreter may have (1000)"},
+    {"idle", 0, "TIME", NULL, "how long an interpreter waits for the next run; then it ends (1 h)"},
+    {"lifetime", 0, "TIME", NULL, "how long an interpreter lives at most (8 h)"},
     {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
     {"help", 'h', NULL, NULL, "this text"},
 };
 
-struct session {
-    int argc;
-    char **argv;
-    struct policy policy;
-    struct context *context;
-    pthread_mutex_t
-        context_lock; /* held while the context is exchanged, or interrupted by the other thread */
-    const char *config_path, *save_path;
-    int runs_max;
-    int saved_count;
-    bool is_interactive;
-};
+static int take_time(const char *name, const char *value, int64_t *ret_ms, struct error *err)
+{
+    if (text_parse_duration(value, ret_ms) && *ret_ms > 0)
+        return 0;
+    return error_spec(err, name, "%s: '%.32s' is not a time; 90s, 30m and 2h are", name, value);
+}
 
+static int take_runs(const char *value, int *ret, struct error *err)
+{
+    int64_t count;
+    if (!text_parse_count(value, &count) || count <= 0 || count > INT32_MAX)
+        return error_spec(err, "runs", "runs: '%.32s' is not a number of runs", value);
+    *ret = (int)count;
+    return 0;
+}
+
+/* 1: only help was asked for. */
 static int take_option(struct session *session, struct spec *spec, const struct option_row *row,
                        const char *value, struct error *err)
 {
     if (row->field)
         return spec_set(spec, row->field, value, err);
+    if (strcmp(row->name, "runs") == 0)
+        return take_runs(value, &session->wanted.runs_max, err);
+    if (strcmp(row->name, "idle") == 0)
+        return take_time(row->name, value, &session->wanted.idle_ms, err);
+    if (strcmp(row->name, "lifetime") == 0)
+        return take_time(row->name, value, &session->wanted.lifetime_ms, err);
     if (strcmp(row->name, "help") == 0) {
         help_print(&command_repl);
         return 1;
     }
     if (strcmp(row->name, "config") == 0)
         session->config_path = value;
-    else if (strcmp(row->name, "save") == 0)
+    else
         session->save_path = value;
-    else if ((session->runs_max = atoi(value)) <= 0)
-        return error_spec(err, "runs", "runs: '%.32s' is not a number of runs", value);
     return 0;
 }
 
-static int parse(struct session *session, struct spec *spec, struct error *err)
+static int parse(int argc, char **argv, struct session *session, struct spec *spec, struct error *err)
 {
-    struct option_parser parser = {.argc = session->argc, .argv = session->argv, .at = 1};
+    struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
     for (;;) {
         const struct option_row *row;
         const char *value;
@@ -91,112 +100,62 @@ static int parse(struct session *session, struct spec *spec, struct error *err)
     }
 }
 
-static void show_raw(void *data, enum supervise_stream stream, const char *bytes, size_t length)
-{
-    (void)data;
-    report_text(stream == STREAM_STDOUT ? STDOUT_FILENO : STDERR_FILENO, bytes, length);
-}
-
-/* 1: only help was asked for. */
-static int open_context(struct session *session, struct error *err)
+static int open_session(int argc, char **argv, struct session *session, struct error *err)
 {
     struct spec *spec = spec_new();
-    int status = spec ? parse(session, spec, err) : error_host(err, -ENOMEM, "no memory");
-    if (status == 0 && !session->policy.source[0])
+    int status = spec ? parse(argc, argv, session, spec, err) : error_host(err, -ENOMEM, "no memory");
+    if (status == 0)
         status = policy_load(session->config_path, &session->policy, err);
     if (status != 0) {
         spec_free(spec);
         return status;
     }
-    const struct context_options wanted = {.runs_max = session->runs_max, .output = show_raw};
-    struct context *context = NULL;
-    status = context_open(spec, &session->policy, &wanted, &context, err);
-    pthread_mutex_lock(&session->context_lock);
-    session->context = context;
-    pthread_mutex_unlock(&session->context_lock);
-    return status;
+    status = context_open(spec, &session->policy, &session->wanted, &session->context, err);
+    if (status < 0)
+        return status;
+    session->reader = line_reader_open("repl_history");
+    return session->reader ? 0 : error_host(err, -ENOMEM, "no memory");
 }
 
-static void close_context(struct session *session)
+static void close_session(struct session *session)
 {
     pthread_mutex_lock(&session->context_lock);
     struct context *context = session->context;
     session->context = NULL;
     pthread_mutex_unlock(&session->context_lock);
     context_close(context);
+    line_reader_close(session->reader);
+    policy_free(&session->policy);
 }
 
-/* A name that is not taken yet: nothing of the user's is replaced. */
-static void save(struct session *session, const struct runner_media *media, const char *extension)
+bool repl_restart(struct session *session)
 {
-    for (int attempt = 0; attempt < 10000; attempt++) {
-        char path[512];
-        snprintf(path, sizeof path, "%.400s/cloche-%d.%s", session->save_path, ++session->saved_count,
-                 extension);
-        scope_fd fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-        if (fd < 0 && errno == EEXIST)
-            continue;
-        if (fd < 0 || file_write_all(fd, media->content.data, media->content.length) < 0)
-            report_error("cannot save %s: %s", path, strerror(errno));
-        else
-            printf("[%s saved as %s]\n", media->type, path);
-        return;
+    struct error err = {0};
+    if (context_restart(session->context, &err) < 0) {
+        report_error("%s", err.text);
+        return false;
     }
+    report_error("a new interpreter was started; its variables are empty");
+    return true;
 }
 
-static void show_result(struct session *session, const struct runner_event *event)
-{
-    static const struct {
-        const char *type, *extension;
-    } files[] = {
-        {"image/png", "png"}, {"image/jpeg", "jpg"}, {"image/svg+xml", "svg"}, {"text/html", "html"}};
-    bool saved = false, is_table = false;
-    for (size_t i = 0; i < event->media_count; i++)
-        is_table |= strcmp(event->media[i].type, "application/vnd.cloche.table+json") == 0;
-    for (size_t i = 0; i < event->media_count; i++)
-        for (size_t j = 0; j < sizeof files / sizeof *files; j++)
-            if (strcmp(event->media[i].type, files[j].type) == 0 && !(is_table && j == 3)) {
-                save(session, &event->media[i], files[j].extension);
-                saved = true;
-            }
-    fflush(stdout);
-    for (size_t i = 0; i < event->media_count && !saved; i++)
-        if (strcmp(event->media[i].type, "text/plain") == 0) {
-            report_text(STDOUT_FILENO, event->media[i].content.data, event->media[i].content.length);
-            report_text(STDOUT_FILENO, "\n", 1);
-        }
-}
-
-static void show_event(void *data, const struct runner_event *event)
-{
-    switch (event->kind) {
-    case RUNNER_stdout:
-    case RUNNER_stderr:
-        report_text(event->kind == RUNNER_stdout ? STDOUT_FILENO : STDERR_FILENO, event->body.data,
-                    event->body.length);
-        break;
-    case RUNNER_result:
-        show_result(data, event);
-        break;
-    case RUNNER_end:
-        if (event->traceback)
-            report_text(STDERR_FILENO, event->traceback, strlen(event->traceback));
-        break;
-    default:
-        break;
-    }
-}
-
-static void tell_death(struct session *session, const struct context_outcome *outcome)
+static void tell_death(struct session *session)
 {
     const struct result *result = context_result(session->context);
-    if (outcome->timed_out)
-        report_error("the run did not end when it was interrupted; the interpreter was ended");
-    else if (result)
+    if (result)
         report_error("the interpreter died: %s%s%s", cause_names[result->cause],
                      result->detail[0] ? ", " : "", result->detail);
     else
         report_error("the interpreter died");
+}
+
+/* It was not run. What can be helped is: an interpreter that ended since the last run is replaced. */
+static bool recover(struct session *session, int status, const struct error *err)
+{
+    report_error("%s", err->text);
+    if (status == -EPIPE)
+        return repl_restart(session);
+    return line_reader_is_interactive(session->reader); /* in a pipe nobody is there to do something */
 }
 
 /* False when the session is over. */
@@ -205,72 +164,76 @@ static bool run_block(struct session *session, const struct buffer *block)
     struct context_outcome outcome;
     struct error err = {0};
     const struct runner_order order = {.code = {block->data, block->length}};
-    if (context_run(session->context, &order, show_event, session, &outcome, &err) < 0) {
-        report_error("%s", err.text);
-        return false;
-    }
+    repl_screen_begin(session);
+    int status = context_run(session->context, &order, repl_show_event, session, &outcome, &err);
+    repl_screen_end(session);
+    if (status < 0)
+        return recover(session, status, &err);
     if (outcome.truncated_bytes)
         report_error("%lld bytes of output were left out", (long long)outcome.truncated_bytes);
-    if (outcome.timed_out && !outcome.died)
-        report_error("the run was interrupted: its time is over (--wall)");
-    if (!outcome.died)
-        return outcome.status != RUNNER_STATUS_exit;
-    tell_death(session, &outcome);
-    close_context(session);
-    if (open_context(session, &err) != 0) {
-        report_error("%s", err.text);
-        return false;
+    if (outcome.died) {
+        tell_death(session);
+        return repl_restart(session);
     }
-    report_error("a new one was started; its variables are empty");
-    return true;
+    if (outcome.timed_out)
+        report_error("the run was interrupted: its time is over (--%s)",
+                     outcome.cause == CAUSE_cpu_time ? "cpu" : "wall");
+    return outcome.status != RUNNER_STATUS_exit;
 }
 
-/* Lines that start with a colon are for us. False when the session is over. */
-static bool obey(const char *line)
+/* A line, or several that came back from the history at once: then nothing follows, and the empty line that
+ * ends a block is not asked for. */
+static int add_line(struct buffer *block, const struct buffer *line)
 {
-    if (strcmp(line, ":quit") == 0 || strcmp(line, ":q") == 0)
+    bool is_whole = memchr(line->data ? line->data : "", '\n', line->length) != NULL;
+    if (block->length && buffer_append(block, "\n", 1) < 0)
+        return -ENOMEM;
+    if (buffer_append(block, line->data ? line->data : "", line->length) < 0)
+        return -ENOMEM;
+    return is_whole ? buffer_append(block, "\n", 1) : 0;
+}
+
+static void remember(struct session *session, const struct buffer *block)
+{
+    scope_buffer text = {0}; /* without the empty line at its end */
+    size_t length = block->length;
+    while (length > 0 && block->data[length - 1] == '\n')
+        length--;
+    if (buffer_append(&text, block->data, length) == 0)
+        line_reader_remember(session->reader, text.data);
+}
+
+/* Takes one line. False when the session is over. */
+static bool take_line(struct session *session, const struct buffer *line, struct buffer *block)
+{
+    if (!block->length && !line->length)
+        return true;
+    if (!block->length && line->data[0] == ':') {
+        line_reader_remember(session->reader, line->data);
+        return repl_obey(session, line->data);
+    }
+    if (add_line(block, line) < 0)
         return false;
-    if (strcmp(line, ":help") == 0 || strcmp(line, ":h") == 0)
-        puts(":help   this list\n:quit   leave (as exit() and Ctrl-D do)\n"
-             "Ctrl-C  interrupts what runs. Pictures and pages are saved as files.");
-    else
-        report_error("there is no command '%.32s'; :help lists them", line);
-    return true;
-}
-
-static void prompt(const struct session *session, const char *text)
-{
-    if (!session->is_interactive)
-        return;
-    fputs(text, stdout);
-    fflush(stdout);
+    if (!context_is_complete(session->context, (struct slice){block->data, block->length}))
+        return true;
+    remember(session, block);
+    bool goes_on = run_block(session, block);
+    buffer_free(block);
+    return goes_on;
 }
 
 static void read_and_run(struct session *session)
 {
-    scope_free char *line = NULL;
-    size_t size = 0;
-    ssize_t length;
-    scope_buffer block = {0};
+    scope_buffer block = {0}, line = {0};
     bool goes_on = true;
-    prompt(session, ">>> ");
-    while (goes_on && (length = getline(&line, &size, stdin)) >= 0) {
-        if (length > 0 && line[length - 1] == '\n')
-            line[--length] = '\0';
-        if (!block.length && line[0] == ':') {
-            goes_on = obey(line);
-        } else if (block.length || length > 0) {
-            if ((block.length && buffer_append(&block, "\n", 1) < 0) ||
-                buffer_append(&block, line, (size_t)length) < 0)
-                return;
-            if (!context_is_complete(session->context, (struct slice){block.data, block.length})) {
-                prompt(session, "... ");
-                continue;
-            }
-            goes_on = run_block(session, &block);
+    while (goes_on) {
+        enum line_kind kind = line_reader_read(session->reader, block.length ? "... " : ">>> ", &line);
+        if (kind == LINE_END)
+            break;
+        if (kind == LINE_CLEARED)
             buffer_free(&block);
-        }
-        prompt(session, goes_on ? ">>> " : "");
+        else
+            goes_on = take_line(session, &line, &block);
     }
     if (goes_on && block.length) /* the input ended inside a block */
         run_block(session, &block);
@@ -295,34 +258,40 @@ static void *pass_on_interrupts(void *data)
 static int repl_main(int argc, char **argv)
 {
     static struct session session; /* the other thread outlives us */
-    session = (struct session){.context_lock = PTHREAD_MUTEX_INITIALIZER,
-                               .argc = argc,
-                               .argv = argv,
-                               .save_path = ".",
-                               .runs_max = 1000,
-                               .is_interactive = isatty(STDIN_FILENO) == 1};
+    session = (struct session){
+        .context_lock = PTHREAD_MUTEX_INITIALIZER,
+        .screen_lock = PTHREAD_MUTEX_INITIALIZER,
+        .save_path = ".",
+        .shows_progress = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1,
+        .wanted = {.runs_max = RUNS_DEFAULT,
+                   .lifetime_ms = LIFETIME_DEFAULT_MS,
+                   .idle_ms = IDLE_DEFAULT_MS,
+                   .output = repl_show_raw,
+                   .watch = repl_show_usage,
+                   .data = &session},
+    };
     struct error err = {0};
     sigset_t interrupts;
     sigemptyset(&interrupts);
     sigaddset(&interrupts, SIGINT);
     pthread_sigmask(SIG_BLOCK, &interrupts, NULL); /* of all threads: one waits for it */
-    int status = open_context(&session, &err);
+    int status = open_session(argc, argv, &session, &err);
     if (status != 0) {
         if (status < 0)
             report_error("%s", err.text);
-        policy_free(&session.policy);
+        close_session(&session);
         return status < 0 ? report_error_status(&err) : 0;
     }
     pthread_t listener;
     if (pthread_create(&listener, NULL, pass_on_interrupts, &session) == 0)
         pthread_detach(listener);
-    if (session.is_interactive)
+    bool is_interactive = line_reader_is_interactive(session.reader);
+    if (is_interactive)
         puts("python in a box; :help for help, Ctrl-D to leave");
     read_and_run(&session);
-    if (session.is_interactive)
+    if (is_interactive)
         putchar('\n');
-    close_context(&session);
-    policy_free(&session.policy);
+    close_session(&session);
     return 0;
 }
 
@@ -335,7 +304,9 @@ const struct command command_repl = {
         "files. The value of an expression is shown; pictures and pages are saved as files. Ctrl-C "
         "interrupts\n"
         "what runs; an interpreter that dies says how, and a new one is started.\n\n"
-        "Limits on memory, processes and disk are for the session, --wall is for each run.",
+        "Limits on memory, processes and disk are for the session, --wall and --cpu are for each run. On a\n"
+        "terminal lines can be edited, come back with the arrow keys, and are kept for the next session in\n"
+        "$XDG_STATE_HOME/cloche/repl_history (~/.local/state). Orders begin with a colon: :help lists them.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .main = repl_main,

@@ -27,15 +27,10 @@ static const struct command *find_command(const char *name)
 
 static int refuse_command(const char *name)
 {
-    const char *nearest = NULL;
-    size_t best = 3;
-    for (size_t i = 0; i < command_count; i++) {
-        size_t distance = text_edit_distance(name, commands[i]->name);
-        if (distance < best) {
-            best = distance;
-            nearest = commands[i]->name;
-        }
-    }
+    struct text_guess guess = {.given = name};
+    for (size_t i = 0; i < command_count; i++)
+        text_guess_offer(&guess, commands[i]->name);
+    const char *nearest = guess.nearest;
     report_error("there is no command '%.64s'%s%s%s See `cloche help`.", name,
                  nearest ? "; did you mean `cloche " : ".", nearest ? nearest : "", nearest ? "`?" : "");
     return EXIT_STATUS_BAD_SPEC;

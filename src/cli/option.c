@@ -9,15 +9,10 @@
 
 static void explain_unknown(struct option_parser *parser, const struct command *command, const char *given)
 {
-    const char *nearest = NULL;
-    size_t best = 3;
-    for (size_t i = 0; i < command->option_count; i++) {
-        size_t distance = text_edit_distance(given, command->options[i].name);
-        if (distance < best) {
-            best = distance;
-            nearest = command->options[i].name;
-        }
-    }
+    struct text_guess guess = {.given = given};
+    for (size_t i = 0; i < command->option_count; i++)
+        text_guess_offer(&guess, command->options[i].name);
+    const char *nearest = guess.nearest;
     snprintf(parser->message, sizeof parser->message, "there is no option --%s%s%s%s; see `cloche %s --help`",
              given, nearest ? " (did you mean --" : "", nearest ? nearest : "", nearest ? "?)" : "",
              command->name);

@@ -6,6 +6,8 @@
 
 struct progress_line {
     const struct limits *limits;
+    int64_t first_us; /* before that nothing is shown */
+    const char *note; /* what the run says of itself, shown last; NULL: nothing */
     bool shown;
     int64_t last_shown_us;
     int64_t last_output_us;

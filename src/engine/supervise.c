@@ -191,6 +191,8 @@ static void control_read(struct supervisor *self)
         message.text[sizeof message.text - 1] = '\0';
         snprintf(self->result->detail, sizeof self->result->detail, "%.400s", message.text);
         stop_box(self, CAUSE_host_failure);
+    } else if (length == (int)sizeof message && message.kind == INIT_INTERRUPTED && self->io->interrupted) {
+        self->io->interrupted(self->io->data);
     } else if (length <= 0) {
         scope_close_fd(&self->box->control_fd);
     }

@@ -22,6 +22,8 @@ struct supervise_io {
     /* The box has a channel for its program (box.channel_fd); called when the program is about to start. */
     bool with_channel, forkable;
     void (*started)(void *data, struct box *box);
+    /* An INIT_INTERRUPT that was given to init has become a signal, pending or delivered. May be NULL. */
+    void (*interrupted)(void *data);
     int64_t lifetime_ms; /* 0: the limits of wall and CPU time are for the whole; else this is */
     int cancel_fd;       /* readable: the run is to be cancelled; -1: never */
 };

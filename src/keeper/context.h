@@ -3,11 +3,14 @@
  *
  * Theory of operation. The box is made, watched and reaped by a thread, with the same code as any other run;
  * its program is the runner of the language (guest/python), and lives until it is closed, its lifetime is
- * over, or it dies. Runs go to it over the box's channel (runtime/runner_protocol.h), one at a time, from the
- * caller's thread. Limits on memory, processes and disk are the box's; the wall limit is for each run: at its
- * end the run is interrupted, and if that does not help within a second, the context ends.
+ * over, it was idle for too long, or it dies. Runs go to it over the box's channel
+ * (runtime/runner_protocol.h), one at a time, from the caller's thread. Limits on memory, processes and disk
+ * are the box's; wall and CPU time are for each run: at its limit the run is interrupted, and if that does
+ * not help within a second, the context ends. Both threads look at the clock, so that a caller who stalls in
+ * a callback stops no limit.
  *
- * A context belongs to one caller at a time; only context_interrupt may be called from another thread. */
+ * A context belongs to one caller at a time; only context_interrupt, context_extend and context_look may be
+ * called from other threads. */
 #pragma once
 
 #include "engine/supervise.h"
@@ -16,19 +19,47 @@
 #include "spec/result.h"
 #include "spec/spec.h"
 
+enum {
+    CONTEXT_RUNS_DEFAULT = 20,
+    CONTEXT_LIFETIME_DEFAULT_MS = 3600 * 1000,
+    CONTEXT_IDLE_DEFAULT_MS = 15 * 60 * 1000,
+    CONTEXT_TEXT_MAX = 2048, /* of what a run says about its progress */
+};
+
 struct context;
+
+/* What is used at one moment. Limits of wall and CPU time are those of the run under way, extensions
+ * included. */
+struct context_usage {
+    int64_t run; /* number of the run under way; 0: none, and what is the run's own is 0 */
+    int64_t elapsed_us, wall_limit_us;
+    int64_t cpu_us, cpu_limit_us; /* of all processes since the run began, looked at 20 times a second */
+    int64_t silent_us;            /* since the last output, or the start */
+    double fraction;              /* what it reported last: 0 to 1; -1: nothing, or unknown */
+    char text[CONTEXT_TEXT_MAX];  /* the guest's words, UTF-8 */
+    /* Of the box. */
+    int64_t memory_bytes, peak_memory_bytes;
+    int64_t pids, disk_bytes;
+    /* Of the context. */
+    int runs, runs_max;
+    int64_t age_us, lifetime_us, idle_us, idle_limit_us;
+};
 
 struct context_options {
     int64_t lifetime_ms; /* 0: an hour */
+    int64_t idle_ms;     /* 0: 15 minutes without a run; then it ends by itself */
     int runs_max;        /* 0: 20 */
     /* What programs and C code in the box write to descriptors 1 and 2, outside the protocol; called from
      * another thread. May be NULL. */
     void (*output)(void *data, enum supervise_stream stream, const char *bytes, size_t length);
+    /* Called five times a second while a run is under way, by the thread that waits in context_run. May be
+     * NULL. */
+    void (*watch)(void *data, const struct context_usage *usage);
     void *data;
 };
 
-/* Takes the spec (which must not have code or a command), also when it fails. Returns when the interpreter is
- * ready. */
+/* Takes the spec (which must not have code or a command), also when it fails; the policy must outlive the
+ * context. Returns when the interpreter is ready. */
 int context_open(struct spec *spec, const struct policy *policy, const struct context_options *options,
                  struct context **ret, struct error *err);
 
@@ -37,14 +68,17 @@ struct context_outcome {
     enum runner_status status;
     int exit_code;
     int64_t duration_us;
-    bool timed_out;          /* interrupted because the wall limit was reached */
+    /* exit: it ended by itself, if with an exception; cancelled: context_interrupt ended it; wall_time,
+     * cpu_time: it reached that limit; anything else only with `died`. */
+    enum cause cause;
+    bool timed_out;          /* wall_time or cpu_time */
     int64_t truncated_bytes; /* of stdout and stderr together, over the output limit */
-    bool died;               /* the interpreter is gone: context_result tells the cause */
+    bool died;               /* the interpreter is gone: context_result tells more of the cause */
 };
 
 /* Runs code and hands everything that it says to `event` as it comes, the end included. 0 when the run has an
  * outcome, also a death; a negative errno when it was not started: -EBUSY after the last of its runs, -EPIPE
- * when the context is dead already. */
+ * when the context has ended, with the reason (it died, was idle, its lifetime is over). */
 int context_run(struct context *context, const struct runner_order *order,
                 void (*event)(void *data, const struct runner_event *event), void *data,
                 struct context_outcome *ret, struct error *err);
@@ -52,11 +86,28 @@ int context_run(struct context *context, const struct runner_order *order,
 /* Is the code, typed line by line, to be run, or does it go on? What cannot be told is to be run. */
 bool context_is_complete(struct context *context, struct slice code);
 
-/* KeyboardInterrupt for the run that is under way; nothing between runs. */
+/* KeyboardInterrupt for the run that is under way, and never for a later one; nothing between runs. A second
+ * call for the same run, a second later or more, ends the interpreter. */
 int context_interrupt(struct context *context);
 
-/* How a context that died came to its end; NULL while it lives. */
-const struct result *context_result(const struct context *context);
+/* More time for the run that is under way. Its wall limit grows by so much, and its CPU limit too, but not
+ * beyond the operator's ceiling. -EINVAL when the wall limit would be above its ceiling (then nothing
+ * changes), -ESRCH when no run is under way or its time is over already. */
+int context_extend(struct context *context, int64_t extra_ms, struct error *err);
+
+/* What is used now; waits for the next measurement, a twentieth of a second. */
+void context_look(struct context *context, struct context_usage *ret);
+
+/* The limits that its box and its runs have. */
+const struct limits *context_limits(const struct context *context);
+
+/* A fresh interpreter with the same spec and limits, whether the old one is alive or not: all variables and
+ * files are gone, and all its runs are there again. When it fails the context is dead, and may be restarted
+ * again. */
+int context_restart(struct context *context, struct error *err);
+
+/* How a context came to its end; NULL while it lives. The context's, until it is restarted or closed. */
+const struct result *context_result(struct context *context);
 
 /* Ends it, waits until nothing of it is left, and frees it. NULL is fine. */
 void context_close(struct context *context);

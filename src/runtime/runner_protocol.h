@@ -21,6 +21,7 @@ enum {
 
 #define RUNNER_EVENTS(X)                                                                                     \
     X(ready)                                                                                                 \
+    X(started)                                                                                               \
     X(stdout)                                                                                                \
     X(stderr)                                                                                                \
     X(result)                                                                                                \

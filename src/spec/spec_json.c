@@ -108,17 +108,12 @@ static const char *const known_fields[] = {
 
 static int refuse_unknown(const char *name, struct error *err)
 {
-    const char *nearest = NULL;
-    size_t best = 3;
-    for (size_t i = 0; i < sizeof known_fields / sizeof *known_fields; i++) {
-        size_t distance = text_edit_distance(name, known_fields[i]);
-        if (distance < best) {
-            best = distance;
-            nearest = known_fields[i];
-        }
-    }
-    if (nearest)
-        return error_spec(err, name, "'%.64s' is not a field of a spec; did you mean '%s'?", name, nearest);
+    struct text_guess guess = {.given = name};
+    for (size_t i = 0; i < sizeof known_fields / sizeof *known_fields; i++)
+        text_guess_offer(&guess, known_fields[i]);
+    if (guess.nearest)
+        return error_spec(err, name, "'%.64s' is not a field of a spec; did you mean '%s'?", name,
+                          guess.nearest);
     return error_spec(err, name, "'%.64s' is not a field of a spec", name);
 }
 

@@ -1,12 +1,17 @@
 """cloche repl: an interactive session in a box, by a pipe and on a terminal."""
+import fcntl
 import os
 import pty
 import re
+import select
 import signal
+import struct
 import subprocess
+import termios
 import time
 
 import box
+import pytest
 
 
 def session(text, *options, engine="container", directory=None):
@@ -66,46 +71,295 @@ def test_wrong_options_start_nothing():
     assert done.returncode == box.BAD_SPEC and "options only" in done.stderr
 
 
-def test_unknown_colon_command_is_refused():
-    assert ":nope" in session(":nope\n").stderr
-    assert ":quit" in session(":help\n").stdout
+def test_wrong_times_and_numbers_start_nothing():
+    for option, value in (("--idle", "soon"), ("--lifetime", "0"), ("--runs", "0"), ("--runs", "9999999999"), ("--cpu", "x")):
+        done = session("print(1)\n", option, value)
+        assert done.returncode == box.BAD_SPEC and value in done.stderr and not done.stdout, done
 
 
-def read_until(terminal, wanted, seconds=20):
-    seen, deadline = b"", time.monotonic() + seconds
-    while not re.search(wanted, seen) and time.monotonic() < deadline:
-        try:
-            seen += os.read(terminal, 4096)
-        except OSError:
-            break
-    assert re.search(wanted, seen), seen
-    return seen
+def test_unknown_order_gets_a_suggestion():
+    done = session(":limit\n:nope\n")
+    assert "':limit'; did you mean :limits?" in done.stderr and "':nope'; :help lists them" in done.stderr
 
 
-def test_prompts_and_interrupt_on_a_terminal():
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execv(box.CLOCHE, [str(box.CLOCHE), "repl"])
-    try:
-        read_until(terminal, rb">>> ")
-        os.write(terminal, b"if 1:\n")
-        read_until(terminal, rb"\.\.\. ")
-        os.write(terminal, b"    6 * 7\n\n")
-        read_until(terminal, rb">>> ")
-        os.write(terminal, b"import time; print('on'); time.sleep(60)\n")
-        read_until(terminal, rb"\non\r\n")
-        os.write(terminal, b"\x03")
-        read_until(terminal, rb"KeyboardInterrupt[\s\S]*>>> ")
-        os.write(terminal, b"'alive'\n")
-        read_until(terminal, rb"\n'alive'\r\n")
-        os.write(terminal, b"\x04")
+def test_help_lists_every_order():
+    shown = session(":help\n").stdout
+    assert [line.split()[0] for line in shown.splitlines() if line.startswith(":")] == \
+        [":help", ":limits", ":restart", ":quit"]
+
+
+def test_limits_show_what_is_used_and_what_is_allowed(engine):
+    shown = session("x = bytearray(60 << 20)\n:limits\n", "--memory", "300M", "--pids", "32", "--wall", "7s", "--runs", "9",
+                    "--lifetime", "90s", engine=engine).stdout
+    cells = {line.split()[0]: [cell.strip() for cell in line[13:].split("  ") if cell.strip()] for line in shown.splitlines()}
+    number, unit = cells["memory"][0].split()
+    assert unit == "MiB" and 60 < float(number) < 200 and cells["memory"][1] == "300 MiB"
+    assert cells["pids"] == ["1", "32"] and cells["wall"] == ["-", "7 s", "each run"] and cells["runs"] == ["1", "9"]
+    assert cells["lifetime"][1] == "90 s"
+
+
+def test_restart_empties_the_interpreter_and_gives_all_its_runs_again(engine):
+    done = session("x = 1\nopen('f', 'w').close()\n:restart\nimport os; print('x' in globals(), os.path.exists('f'))\n",
+                   "--runs", "2", engine=engine)
+    assert done.stdout == "False False\n" and "a new interpreter was started" in done.stderr, done
+
+
+def test_pipe_ends_when_the_runs_are_used_up():
+    done = session("print(1)\nprint(2)\nprint(3)\nprint(4)\n", "--runs", "2")
+    assert done.stdout == "1\n2\n" and done.stderr.count("all its 2 runs") == 1
+
+
+def test_run_that_uses_up_its_cpu_is_interrupted():
+    done = session("while True: pass\n\nprint('next')\n", "--cpu", "300ms")
+    assert "its time is over (--cpu)" in done.stderr and done.stdout == "next\n", done
+
+
+def test_idle_interpreter_ends_and_is_replaced():
+    repl = subprocess.Popen([box.CLOCHE, "repl", "--idle", "500ms"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+    repl.stdin.write("x = 1\n")
+    repl.stdin.flush()
+    time.sleep(3)
+    out, err = repl.communicate("print('lost')\nprint('x' in globals())\n", timeout=30)
+    assert out == "False\n" and "it was idle for 500 ms" in err and "a new interpreter was started" in err, (out, err)
+
+
+def test_pipe_keeps_no_history(tmp_path):
+    subprocess.run([box.CLOCHE, "repl"], input="1 + 1\n", text=True, env={**os.environ, "XDG_STATE_HOME": str(tmp_path)},
+                   stdout=subprocess.DEVNULL, timeout=60, check=True)
+    assert os.listdir(tmp_path) == []
+
+
+# ---- on a terminal ----
+
+UP, INTERRUPT, END = b"\x1b[A", b"\x03", b"\x04"
+PROMPT = rb">>> "
+
+
+class Terminal:
+    """A session on a pseudo-terminal; what is read is looked at once."""
+
+    def __init__(self, state, *options, columns=120, command=(box.CLOCHE, "repl")):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update(XDG_STATE_HOME=str(state), TERM="xterm", LANG="C.UTF-8", PS1=">>> ")
+            os.execv(command[0], [*map(str, command), *options])
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        self.unread = b""
+        self.modes = termios.tcgetattr(self.fd)
+        self.until(PROMPT)
+
+    def until(self, wanted, seconds=20):
+        deadline = time.monotonic() + seconds
+        while not (found := re.search(wanted, self.unread)):
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self.fd], [], [], left)[0], f"{wanted} did not come: {self.unread}"
+            try:
+                self.unread += os.read(self.fd, 4096)
+            except OSError:
+                raise AssertionError(f"it ended before {wanted} came: {self.unread}")
+        seen, self.unread = self.unread[:found.end()], self.unread[found.end():]
+        return seen
+
+    def type(self, keys):
+        os.write(self.fd, keys)
+
+    def say(self, line, wanted):
+        """Types a line, and waits for what it brings and for the next prompt."""
+        self.type(line + b"\n")
+        return self.until(rb"\r\n[\s\S]*?" + wanted + rb"[\s\S]*?" + PROMPT)
+
+    def end(self, keys=END):
+        self.type(keys)
         deadline = time.monotonic() + 10
-        while os.waitpid(pid, os.WNOHANG) == (0, 0):
+        while (done := os.waitpid(self.pid, os.WNOHANG)) == (0, 0):
             assert time.monotonic() < deadline, "it did not end"
-            time.sleep(0.05)
-        pid = None
+            time.sleep(0.02)
+        self.pid = None
+        return os.waitstatus_to_exitcode(done[1])
+
+    def close(self):
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    opened = []
+
+    def open_terminal(*options, state=tmp_path, **how):
+        opened.append(Terminal(state, *options, **how))
+        return opened[-1]
+
+    yield open_terminal
+    for one in opened:
+        one.close()
+
+
+def test_prompts_and_interrupt_on_a_terminal(terminal):
+    one = terminal()
+    one.type(b"if 1:\n")
+    one.until(rb"\.\.\. ")
+    one.type(b"    6 * 7\n\n")
+    one.until(PROMPT)
+    one.type(b"import time; print('o' + 'n'); time.sleep(60)\n")
+    one.until(rb"\non\r\n")
+    one.type(INTERRUPT)
+    one.until(rb"KeyboardInterrupt[\s\S]*>>> ")
+    one.say(b"'ali' + 've'", rb"'alive'\r\n")
+    assert one.end() == 0
+
+
+def test_terminal_is_left_as_it_was_found(terminal):
+    one = terminal()
+    one.say(b"'ali' + 've'", rb"'alive'")
+    assert termios.tcgetattr(one.fd) != one.modes  # while a line is edited: or this test would see nothing
+    assert one.end() == 0
+    assert termios.tcgetattr(one.fd) == one.modes
+
+
+def test_interrupt_at_the_prompt_clears_what_was_typed(terminal):
+    one = terminal()
+    one.type(b"print('never')")
+    one.until(rb"never'\)")
+    one.type(INTERRUPT)
+    one.until(rb"\^C\r\n[\s\S]*>>> ")
+    one.type(b"if 1:\n")
+    one.until(rb"\.\.\. ")
+    one.type(b"    print('never')" + INTERRUPT)
+    one.until(rb"\^C\r\n[\s\S]*>>> ")  # the whole block is forgotten
+    seen = one.say(b"'ali' + 've'", rb"'alive'")
+    assert b"\nnever" not in seen and b"KeyboardInterrupt" not in seen
+    assert one.end() == 0
+
+
+def test_session_can_be_suspended(terminal):
+    shell = terminal(command=("/bin/bash", "--norc", "-i"))
+    shell.type(b"%s repl\n" % bytes(box.CLOCHE))
+    shell.until(rb":help for help[\s\S]*>>> ")
+    shell.say(b"x = 5", rb"")
+    shell.type(b"x + 1\x1a")
+    shell.until(rb"Stopped[\s\S]*>>> ")
+    shell.say(b"echo $((6 * 7))", rb"42\r\n")
+    shell.type(b"fg\n")
+    shell.until(rb">>> x \+ 1")  # what was typed is there again
+    shell.say(b"0", rb"15\r\n")
+    shell.type(END)
+    shell.until(PROMPT)
+    shell.say(b"stty -a | grep -c '^isig icanon'", rb"1\r\n")
+
+
+def test_second_interrupt_ends_an_interpreter_that_does_not_listen(terminal):
+    one = terminal()
+    one.say(b"import time", rb"")
+    one.type(b"while 1:\n    try: print('o' + 'n'); time.sleep(60)\n    except KeyboardInterrupt: pass\n\n")
+    one.until(rb"on\r\n")
+    one.type(INTERRUPT)
+    one.until(rb"on\r\n")
+    time.sleep(1.2)
+    one.type(INTERRUPT)
+    one.until(rb"the interpreter died: cancelled[\s\S]*a new interpreter was started[\s\S]*>>> ")
+    one.say(b"'ali' + 've'", rb"'alive'")
+
+
+def test_lines_of_before_come_back(terminal):
+    one = terminal()
+    one.say(b"40 + 1", rb"41\r\n")
+    one.say(b"50 + 1", rb"51\r\n")
+    one.say(UP + UP + b"00", rb"140\r\n")  # edited: 40 + 100
+    assert one.end() == 0
+
+
+def test_history_is_kept_for_the_next_session_and_for_nobody_else(terminal, tmp_path):
+    old_mask = os.umask(0)
+    try:
+        one = terminal()
+        other = terminal()  # at the same time
+        one.say("gr\u00fc\u00dfe = 'hello'".encode(), rb"")
+        other.say(b"60 + 1", rb"61\r\n")
+        assert one.end() == other.end() == 0
     finally:
-        if pid:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-        os.close(terminal)
+        os.umask(old_mask)
+    file = tmp_path / "cloche" / "repl_history"
+    assert file.stat().st_mode & 0o777 == 0o600 and file.parent.stat().st_mode & 0o777 == 0o700
+    later = terminal()
+    later.say(UP, rb"61\r\n")
+    later.say(UP + UP, rb"")
+    later.say("gr\u00fc\u00dfe + '!'".encode(), rb"'hello!'")
+    assert later.end() == 0
+
+
+def test_block_comes_back_whole(terminal):
+    rows = rb"\nrow 0 10\r\nrow 0 11\r\nrow 1 10\r\nrow 1 11\r\n[\s\S]*>>> "
+    one = terminal()
+    one.type(b"for i in range(2):\n    for j in range(2):\n    \tprint('row', i, j + 10)\n\n")
+    one.until(rows)
+    one.type(UP + b"\n")  # from memory
+    one.until(rows)
+    assert one.end() == 0
+    again = terminal()
+    again.type(UP + b"\n")  # from the file
+    again.until(rows)
+    assert again.end() == 0
+
+
+def test_history_that_cannot_be_kept_is_no_reason_to_fail(terminal, tmp_path):
+    (tmp_path / "elsewhere").write_text("mine")
+    (tmp_path / "cloche").mkdir()
+    (tmp_path / "cloche" / "repl_history").symlink_to(tmp_path / "elsewhere")
+    one = terminal()
+    one.say(b"'ali' + 've'", rb"'alive'")
+    assert one.end() == 0
+    assert (tmp_path / "elsewhere").read_text() == "mine"
+    two = terminal(state=tmp_path / "elsewhere")  # a file where a directory should be
+    two.say(b"'ali' + 've'", rb"'alive'")
+    assert two.end() == 0
+
+
+def test_long_history_is_shortened(terminal, tmp_path):
+    (tmp_path / "cloche").mkdir()
+    file = tmp_path / "cloche" / "repl_history"
+    file.write_text("_HiStOrY_V2_\n" + "".join(f"{number}\n" for number in range(5000)))
+    one = terminal()
+    one.type(UP)
+    one.until(rb"4999")
+    one.type(INTERRUPT)
+    one.until(PROMPT)
+    assert one.end() == 0
+    lines = file.read_text().splitlines()
+    assert len(lines) == 1001 and lines[1] == "4000" and lines[-1] == "4999" and file.stat().st_mode & 0o777 == 0o600
+
+
+def test_long_run_shows_how_far_it_is(terminal):
+    one = terminal("--wall", "20s")
+    one.type(b"import cloche, time; cloche.progress(0.4, 'read\\x1b[31ming\\nfiles'); time.sleep(1.5); 'do' + 'ne'\n")
+    seen = one.until(rb"'done'")
+    lines = re.findall(rb"\r\x1b\[K([^\r]*s of 20 s [^\r]*)", seen)
+    assert 2 <= len(lines) <= 6, seen
+    assert all(b"40 % read^[[31ming files" in line and b"memory" in line for line in lines), lines
+    assert float(lines[0].split()[0]) < 1.2
+    assert seen.rindex(b"\r\x1b[K") > seen.rindex(lines[-1])  # it is gone before the result comes
+    one.until(PROMPT)
+    assert b" of 20 s" not in one.say(b"time.sleep(0.2); 'sh' + 'ort'", rb"'short'")
+
+
+def test_progress_fits_a_narrow_terminal(terminal):
+    one = terminal(columns=30)
+    one.type("import cloche, time; cloche.progress(0.4, '\u20ac' * 9); time.sleep(1.2); 'do' + 'ne'\n".encode())
+    lines = re.findall(rb"\r\x1b\[K([^\r\x1b]*s of 30 s [^\r\x1b]*)", one.until(rb"'done'"))
+    assert lines and all(len(line.decode()) < 30 for line in lines), lines
+
+
+def test_orders_on_a_terminal(terminal):
+    one = terminal()
+    one.say(b"x = 1", rb"")
+    one.say(b":limits", rb"memory +[\d.]+ MiB +512 MiB")
+    one.say(b":restart", rb"a new interpreter was started")
+    one.say(b"'x' in globals()", rb"False\r\n")
+    one.type(UP + UP)
+    one.until(rb":restart")
+    one.type(INTERRUPT)
+    one.until(PROMPT)
+    assert one.end(b":quit\n") == 0

@@ -92,6 +92,8 @@ class Context:
     def start(self, code, **fields):
         self.count += 1
         self.send({"type": "run", "run": self.count, **fields}, code.encode())
+        header, _ = self.receive()
+        assert header == {"type": "started", "run": self.count}
 
     def wait(self, on_event=lambda header, body: None):
         ended = Ended()

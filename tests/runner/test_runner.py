@@ -141,6 +141,40 @@ def test_interrupts_in_a_row_do_not_end_the_runner(context):
     assert context.run("'alive'").value == "'alive'"
 
 
+def test_late_interrupt_never_hits_the_next_run(context):
+    """The signal is sent before the next run is: wherever the last one is by then, the next does not see it."""
+    hits, misses, delay_s, loops = 0, 0, 0.0, 1000
+    for round_number in range(300):
+        context.start(f"for i in range({loops}): pass\n" + ("1 / 0" if round_number % 3 == 0 else ""))
+        time.sleep(delay_s)
+        context.interrupt()
+        if context.wait().status == "interrupted":  # the moment and the length are moved towards each other
+            hits, delay_s = hits + 1, delay_s + 30e-6
+        else:
+            misses, loops = misses + 1, loops if delay_s else loops * 2
+            delay_s = max(0.0, delay_s - 50e-6)
+        assert context.run("sum(range(100))").value == "4950", f"round {round_number}"
+    assert hits > 10 and misses > 10, "one side of the race was hardly seen"
+
+
+def test_interrupt_does_not_cut_a_frame(context):
+    """The run writes more than the socket holds, and nobody reads until it was interrupted."""
+    for _ in range(10):
+        context.start("import sys\nwhile True: sys.stdout.write('x' * 3_000_000 + '\\n')")
+        time.sleep(0.05)
+        context.interrupt()
+        time.sleep(0.05)
+        assert context.wait().status == "interrupted"
+    assert context.run("'alive'").value == "'alive'"
+
+
+def test_handler_of_one_run_is_not_that_of_the_next(context):
+    context.run("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)")
+    context.start("import time\nwhile True: time.sleep(0.01)")
+    context.interrupt()
+    assert context.wait().status == "interrupted"
+
+
 def test_input_reads_the_given_stdin(context):
     ended = context.run("a = input('name? ')\nb = input()\nprint(a, b)", stdin="Ada\nLovelace")
     assert (ended.stdout, ended.status) == ("name? Ada Lovelace\n", "ok")

@@ -244,6 +244,23 @@ static void distance_counts_changed_letters(void **state)
     assert_int_equal(text_edit_distance(longer[0], longer[1]), 54); /* of the first 64 */
 }
 
+static void nearest_word_is_found_and_strangers_are_not(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"walk", "memory", "wall", "pids", "wail"};
+    static const char *const cases[][2] = {
+        {"wall", "wall"}, {"memroy", "memory"}, {"wal", "walk"}, {"pi", "pids"}, {"network", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct text_guess guess = {.given = cases[i][0]};
+        for (size_t j = 0; j < sizeof words / sizeof *words; j++)
+            text_guess_offer(&guess, words[j]);
+        if (cases[i][1])
+            assert_string_equal(guess.nearest, cases[i][1]);
+        else
+            assert_null(guess.nearest);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -261,6 +278,7 @@ int main(void)
         cmocka_unit_test(what_is_not_utf8_is_replaced_byte_by_byte),
         cmocka_unit_test(every_character_is_well_formed_and_nothing_else_of_three_bytes),
         cmocka_unit_test(distance_counts_changed_letters),
+        cmocka_unit_test(nearest_word_is_found_and_strangers_are_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

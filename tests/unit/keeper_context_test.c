@@ -1,97 +1,8 @@
 /* Contexts in real boxes, of both engines. */
-#include "harness.h"
-
-#include "keeper/context.h"
+#include "context_session.h"
 
 #include <pthread.h>
 #include <time.h>
-
-struct session {
-    struct policy policy;
-    struct context *context;
-    struct context_outcome outcome;
-    struct buffer out, err, value, error_name, raw;
-    int pictures, progress;
-};
-
-static void raw_output(void *data, enum supervise_stream stream, const char *bytes, size_t length)
-{
-    struct session *session = data;
-    (void)stream;
-    buffer_append(&session->raw, bytes, length);
-}
-
-static void take_event(void *data, const struct runner_event *event)
-{
-    struct session *session = data;
-    if (event->kind == RUNNER_stdout)
-        buffer_append(&session->out, event->body.data, event->body.length);
-    if (event->kind == RUNNER_stderr)
-        buffer_append(&session->err, event->body.data, event->body.length);
-    if (event->kind == RUNNER_progress)
-        session->progress++;
-    for (size_t i = 0; i < event->media_count; i++) {
-        if (event->is_value && strcmp(event->media[i].type, "text/plain") == 0)
-            buffer_append(&session->value, event->media[i].content.data, event->media[i].content.length);
-        session->pictures += strcmp(event->media[i].type, "image/png") == 0;
-    }
-    if (event->kind == RUNNER_end && event->error_name)
-        buffer_append_text(&session->error_name, event->error_name);
-}
-
-static void forget(struct session *session)
-{
-    struct buffer *buffers[] = {&session->out, &session->err, &session->value, &session->error_name};
-    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
-        buffer_free(buffers[i]);
-    session->pictures = session->progress = 0;
-}
-
-static int try_run(struct session *session, const char *code, struct error *err)
-{
-    const struct runner_order order = {.code = {code, strlen(code)}};
-    forget(session);
-    return context_run(session->context, &order, take_event, session, &session->outcome, err);
-}
-
-static void run(struct session *session, const char *code)
-{
-    struct error err = {0};
-    if (try_run(session, code, &err) < 0)
-        fail_msg("%s", err.text);
-}
-
-static const char *text(const struct buffer *buffer)
-{
-    return buffer->data ? buffer->data : "";
-}
-
-static struct session *open_session(const char *isolation, const char *const *fields, int runs_max)
-{
-    struct session *session = calloc(1, sizeof *session);
-    struct error err = {0};
-    assert_int_equal(policy_load(NULL, &session->policy, &err), 0);
-    struct spec *spec = spec_new();
-    assert_int_equal(spec_set(spec, "isolation", isolation, &err), 0);
-    for (; fields && fields[0]; fields += 2)
-        assert_int_equal(spec_set(spec, fields[0], fields[1], &err), 0);
-    const struct context_options options = {.runs_max = runs_max, .output = raw_output, .data = session};
-    if (context_open(spec, &session->policy, &options, &session->context, &err) < 0)
-        fail_msg("%s", err.text);
-    return session;
-}
-
-static void close_session(struct session *session)
-{
-    context_close(session->context);
-    forget(session);
-    buffer_free(&session->raw);
-    policy_free(&session->policy);
-    free(session);
-}
-
-static const char *const engines[] = {"container", "process"};
-#define EACH_ENGINE for (size_t e = 0; e < sizeof engines / sizeof *engines; e++)
 
 static void state_stays_from_run_to_run(void **state)
 {
@@ -99,7 +10,7 @@ static void state_stays_from_run_to_run(void **state)
     need_root();
     EACH_ENGINE
     {
-        struct session *session = open_session(engines[e], NULL, 0);
+        struct session *session = open_session(engines[e], NULL, NULL);
         run(session, "import os\nx = 20\nos.makedirs('d', exist_ok=True); os.chdir('d'); open('f', "
                      "'w').write('kept')");
         assert_int_equal(session->outcome.status, RUNNER_STATUS_ok);
@@ -122,7 +33,7 @@ static void rich_results_come_out_of_the_box(void **state)
 {
     (void)state;
     need_root();
-    struct session *session = open_session("container", NULL, 0);
+    struct session *session = open_session("container", NULL, NULL);
     run(session, "import cloche, matplotlib.pyplot as plt\ncloche.progress(0.5)\nplt.plot([1, 2])");
     assert_int_equal(session->outcome.status, RUNNER_STATUS_ok);
     assert_int_equal(session->pictures, 1);
@@ -137,7 +48,7 @@ static void runs_are_limited_in_time_and_the_context_lives_on(void **state)
     static const char *const fields[] = {"wall", "500ms", NULL};
     EACH_ENGINE
     {
-        struct session *session = open_session(engines[e], fields, 0);
+        struct session *session = open_session(engines[e], fields, NULL);
         run(session, "n = 0\nwhile True: n += 1");
         assert_true(session->outcome.timed_out);
         assert_int_equal(session->outcome.status, RUNNER_STATUS_interrupted);
@@ -153,7 +64,7 @@ static void run_that_does_not_listen_ends_the_context(void **state)
     (void)state;
     need_root();
     static const char *const fields[] = {"wall", "300ms", NULL};
-    struct session *session = open_session("container", fields, 0);
+    struct session *session = open_session("container", fields, NULL);
     run(session, "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)");
     assert_true(session->outcome.died && session->outcome.timed_out);
     struct error err = {0};
@@ -168,12 +79,13 @@ static void memory_bomb_ends_the_context_with_its_cause(void **state)
     static const char *const fields[] = {"memory", "128M", NULL};
     EACH_ENGINE
     {
-        struct session *session = open_session(engines[e], fields, 0);
+        struct session *session = open_session(engines[e], fields, NULL);
         run(session,
             "x = bytearray(1 << 30)\nimport time\nfor i in range(0, len(x), 4096): x[i] = 1\ntime.sleep(5)");
         assert_true(session->outcome.died);
         assert_non_null(context_result(session->context));
         assert_int_equal(context_result(session->context)->cause, CAUSE_memory);
+        assert_int_equal(session->outcome.cause, CAUSE_memory);
         close_session(session);
     }
 }
@@ -182,13 +94,13 @@ static void interpreter_that_dies_says_how(void **state)
 {
     (void)state;
     need_root();
-    struct session *session = open_session("container", NULL, 0);
+    struct session *session = open_session("container", NULL, NULL);
     assert_null(context_result(session->context));
     run(session, "import os\nos.kill(os.getpid(), 11)");
     assert_true(session->outcome.died);
     assert_int_equal(context_result(session->context)->signal, 11);
     close_session(session);
-    session = open_session("container", NULL, 0);
+    session = open_session("container", NULL, NULL);
     run(session, "import os\nos._exit(5)");
     assert_true(session->outcome.died);
     assert_int_equal(context_result(session->context)->exit_code, 5);
@@ -199,11 +111,11 @@ static void runner_that_lies_is_only_believed_as_the_guest(void **state)
 {
     (void)state;
     need_root();
-    struct session *session = open_session("container", NULL, 0);
+    struct session *session = open_session("container", NULL, NULL);
     run(session, "import os\nos.write(6, b'\\xff' * 64)\nimport time; time.sleep(5)");
     assert_true(session->outcome.died);
     close_session(session);
-    session = open_session("container", NULL, 0);
+    session = open_session("container", NULL, NULL);
     run(session, "import os, time\nos.close(6)\ntime.sleep(30)"); /* deaf and dumb, but alive */
     assert_true(session->outcome.died);
     close_session(session);
@@ -222,7 +134,7 @@ static void run_can_be_interrupted(void **state)
     need_root();
     EACH_ENGINE
     {
-        struct session *session = open_session(engines[e], NULL, 0);
+        struct session *session = open_session(engines[e], NULL, NULL);
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, interrupt_soon, session->context), 0);
         run(session, "import time\nfor i in range(60): time.sleep(0.5)");
@@ -241,7 +153,7 @@ static void runs_are_counted_and_output_is_limited(void **state)
     (void)state;
     need_root();
     static const char *const fields[] = {"output_limit", "1000", NULL};
-    struct session *session = open_session("container", fields, 2);
+    struct session *session = open_session("container", fields, &(struct context_options){.runs_max = 2});
     struct error err = {0};
     run(session, "for i in range(100): print('x' * 99)");
     assert_int_equal(session->out.length, 1000);
@@ -255,7 +167,7 @@ static void other_programs_are_heard_too(void **state)
 {
     (void)state;
     need_root();
-    struct session *session = open_session("container", NULL, 0);
+    struct session *session = open_session("container", NULL, NULL);
     run(session, "import subprocess\nsubprocess.run(['echo', 'from a child'])");
     for (int i = 0; i < 200 && !session->raw.length; i++)
         usleep(10000);

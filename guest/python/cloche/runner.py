@@ -4,8 +4,9 @@
 
 Theory of operation. The host sends one run after the other over the socket FD; the runner executes each in the same
 namespace, and sends what it prints, shows and reports as it happens, then how it ended. SIGINT ends a run as
-KeyboardInterrupt; between runs it does nothing. When the host closes the socket the runner ends. Everything that it
-says may be the words of the code that it runs: the host believes none of it but as that."""
+KeyboardInterrupt; between runs it does nothing, and the host sends none before it has heard that a run has started. While
+a frame is written it waits: half a frame would be the end of the context. When the host closes the socket the runner ends.
+Everything that it says may be the words of the code that it runs: the host believes none of it but as that."""
 import builtins
 import importlib.abc
 import importlib.util
@@ -30,9 +31,22 @@ class Runner:
         self.count = 0
         self.is_running = False
         self.outputs = ()
+        self.main_thread = threading.get_ident()
+        self.frames_open = 0  # by the main thread, which is the one that a signal interrupts
+        self.interrupt_waits = False
 
     def send(self, message, body=b"", /, **fields):
-        self.channel.send({"type": message, "run": self.run_id, **fields}, body)
+        header = {"type": message, "run": self.run_id, **fields}
+        if threading.get_ident() != self.main_thread:
+            self.channel.send(header, body)
+            return
+        self.frames_open += 1
+        try:
+            self.channel.send(header, body)
+        finally:
+            self.frames_open -= 1
+        if self.interrupt_waits and not self.frames_open:
+            self.interrupt()
 
     def show(self, kind, bundle):
         self.flush()
@@ -57,10 +71,18 @@ class Runner:
         sys.meta_path.append(NotebookNames())
         os.environ["MPLBACKEND"] = "module://cloche.figures"
 
-    def interrupt(self, _number, _frame):
-        if self.is_running:
-            self.is_running = False  # once a run: a second one must not hit us while we tell of the first
-            raise KeyboardInterrupt
+    def take_signal(self):
+        """What the code of a run did to SIGINT holds until its end."""
+        signal.signal(signal.SIGINT, self.interrupt)
+
+    def interrupt(self, _number=None, _frame=None):
+        if not self.is_running:
+            return
+        if self.frames_open:
+            self.interrupt_waits = True
+            return
+        self.is_running = self.interrupt_waits = False  # once a run: a second must not hit us while we tell of the first
+        raise KeyboardInterrupt
 
     def serve(self):
         """Until the host is gone, or there is a program to become: that is returned."""
@@ -118,22 +140,31 @@ class Runner:
         sys.argv = ["", *header.get("arguments", [])]
         end = {"status": "ok"}
         try:
-            self.is_running = True
-            value = execute.run(self.namespace, body.decode("utf-8"), header.get("name") or f"<run {self.count}>")
-            if value is not None:
-                self.show("value", rich.bundle(value))
-            self.show_figures()
+            self.execute(body.decode("utf-8"), header.get("name") or f"<run {self.count}>")
         except SystemExit as error:
             end = {"status": "exit", "exit_code": exit_code(error)}
         except KeyboardInterrupt as error:
             end = {"status": "interrupted", "error": execute.describe(error)}
         except BaseException as error:
             end = {"status": "error", "error": execute.describe(error)}
-        finally:
-            self.is_running = False
+        self.take_signal()
         self.flush()
         self.send("end", duration_us=int((time.perf_counter() - started) * 1e6), **end)
         self.run_id = None
+
+    def execute(self, source, name):
+        """The part of a run that can be interrupted. An interrupt that comes in the last moment, while this is left, still
+        comes out of it: nothing behind it is ever hit."""
+        try:
+            self.interrupt_waits = False
+            self.is_running = True
+            self.send("started")
+            value = execute.run(self.namespace, source, name)
+            if value is not None:
+                self.show("value", rich.bundle(value))
+            self.show_figures()
+        finally:
+            self.is_running = False
 
     def show_figures(self):
         if "matplotlib.pyplot" in sys.modules and "cloche.figures" in sys.modules:
@@ -188,7 +219,7 @@ class NotebookNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def main():
     runner = Runner(int(sys.argv[1]))
     os.set_inheritable(runner.channel.fd, False)
-    signal.signal(signal.SIGINT, runner.interrupt)
+    runner.take_signal()
     program = runner.serve()
     if program:
         runner.channel.close()

@@ -1,0 +1,40 @@
+/* What the files of `cloche repl` share: the session, its screen, and the orders that begin with a colon. */
+#pragma once
+
+#include "cli/line_reader.h"
+#include "cli/progress_line.h"
+
+#include "keeper/context.h"
+
+#include <pthread.h>
+
+struct session {
+    struct policy policy;
+    struct context *context;
+    /* Held while the context is exchanged, or interrupted by the other thread. */
+    pthread_mutex_t context_lock;
+    struct line_reader *reader;
+    struct context_options wanted;
+    const char *config_path, *save_path;
+    int saved_count;
+    /* What runs says something by our thread, what it started by another. */
+    pthread_mutex_t screen_lock;
+    bool shows_progress;
+    struct progress_line line;
+    struct limits line_limits;
+};
+
+/* Callbacks of the context; `data` is the session. */
+void repl_show_raw(void *data, enum supervise_stream stream, const char *bytes, size_t length);
+void repl_show_usage(void *data, const struct context_usage *usage);
+void repl_show_event(void *data, const struct runner_event *event);
+
+/* Before and after a run. */
+void repl_screen_begin(struct session *session);
+void repl_screen_end(struct session *session);
+
+/* Obeys a line like ":limits". False when the session is over. */
+bool repl_obey(struct session *session, const char *line);
+
+/* A fresh interpreter in the place of the old; false when there can be none. */
+bool repl_restart(struct session *session);

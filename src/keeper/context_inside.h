@@ -1,0 +1,83 @@
+/* The inside of a context, for the files that make it up: context.c (the box: opened, restarted, closed),
+ * context_run.c (the conversation with the runner), context_clock.c (time, CPU, idleness, interrupts). */
+#pragma once
+
+#include "keeper/context.h"
+
+#include <pthread.h>
+
+enum { CONTEXT_GRACE_MS = 1000 /* for an interrupt to take effect, and for init to confirm it */ };
+
+/* What the runner is asked for at the moment. */
+struct context_turn {
+    bool is_busy;
+    int64_t run;   /* its number; 0: only a question, which is not interrupted */
+    bool is_begun; /* the runner said so: a signal from now on is for this run */
+    bool interrupt_wanted, interrupt_sent;
+    int64_t interrupted_us;
+    int64_t started_us;
+    int64_t wall_ms, cpu_ms; /* its limits, extensions included */
+    bool has_cpu_base;
+    int64_t cpu_base_us;
+    enum cause cause; /* the limit that it reached; CAUSE_exit: none */
+    int64_t kill_us;  /* when it is ended, if it did not listen */
+    int64_t output_us;
+    double fraction;
+    char text[CONTEXT_TEXT_MAX];
+};
+
+struct context {
+    struct spec *spec;
+    const struct policy *policy;
+    struct context_options options;
+    int64_t run; /* number of the last, also across restarts */
+    struct runner_reader reader;
+    int channel_fd; /* a copy of the box's own */
+    int cancel_fd;
+    pthread_t thread;
+    bool has_thread;
+
+    /* What follows is under the lock. */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int control_fd; /* a copy of the box's own */
+    bool is_started, is_ready, is_over;
+    struct limits limits; /* of the validated spec */
+    int runs;             /* since it was started */
+    struct context_turn turn;
+    int signals_open; /* ordered, and not confirmed by init */
+    int64_t started_us, idle_since_us;
+    struct measurement measured;
+    int64_t peak_memory_bytes, samples;
+    bool is_ending; /* by us: the reason is kept, for the result can only say "cancelled" */
+    enum cause ending_cause;
+    char ending_detail[384];
+    int status;
+    struct error error;
+    struct result *result;
+};
+
+/* Waits for `changed` until then; false when that time has come. Called with the lock held. */
+bool context_wait(struct context *context, int64_t until_us);
+
+/* Reads what the runner has said. 1: something came; 0: nothing for now; -EPIPE: the runner is gone. */
+int context_read(struct context *context, struct error *err);
+
+/* Ends the box; the first reason counts. Called with the lock held. */
+void context_end(struct context *context, enum cause cause, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* What the supervisor measured. Takes the lock. */
+void context_clock_sample(struct context *context, const struct measurement *now);
+
+/* Does what time and CPU ask for: an interrupt, a kill, the end of an idle context. With the lock held. */
+void context_clock_look(struct context *context);
+
+/* Until the next moment at which looking may matter, for poll. With the lock held. */
+int context_clock_next_ms(const struct context *context);
+
+/* The runner said that the run has begun: an interrupt that waited for it is sent. With the lock held. */
+void context_clock_begun(struct context *context);
+
+/* With the lock held. */
+void context_usage_fill(const struct context *context, struct context_usage *ret);

@@ -1,0 +1,290 @@
+/* The conversation with the runner: one frame goes out, and events come until it is answered. */
+#include "keeper/context_inside.h"
+
+#include "base/clock.h"
+#include "base/scope.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { WATCH_US = 200000, END_MS = 10000 /* for a box to be gone */ };
+
+/* Where a conversation is. */
+struct talk {
+    const struct buffer *frame;
+    size_t sent;
+    enum runner_event_kind answer;
+    void (*event)(void *data, const struct runner_event *event);
+    void *data;
+    int64_t seen_bytes, watched_us;
+    struct context_outcome *outcome;
+};
+
+int context_read(struct context *context, struct error *err)
+{
+    char chunk[65536];
+    ssize_t length = read(context->channel_fd, chunk, sizeof chunk);
+    if (length > 0) {
+        int status = runner_reader_feed(&context->reader, chunk, (size_t)length, err);
+        return status < 0 ? status : 1;
+    }
+    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    return -EPIPE;
+}
+
+static int write_some(struct context *context, struct talk *talk)
+{
+    if (talk->sent == talk->frame->length)
+        return 0;
+    ssize_t length = send(context->channel_fd, talk->frame->data + talk->sent,
+                          talk->frame->length - talk->sent, MSG_NOSIGNAL);
+    if (length < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -EPIPE;
+    talk->sent += (size_t)length;
+    return 0;
+}
+
+static bool is_output(const struct runner_event *event)
+{
+    return event->kind == RUNNER_stdout || event->kind == RUNNER_stderr || event->kind == RUNNER_result;
+}
+
+/* What of a run's own is told to the caller; what goes over its output limit is counted and left out. */
+static bool passes(struct context *context, const struct runner_event *event, struct talk *talk)
+{
+    if (!is_output(event))
+        return true;
+    int64_t length = (int64_t)event->body.length;
+    if (talk->seen_bytes + length > context->limits.value[LIMIT_output_limit]) {
+        talk->outcome->truncated_bytes += length;
+        return false;
+    }
+    talk->seen_bytes += length;
+    return true;
+}
+
+/* As much as there is room for, without a cut character at the end. */
+static void keep_text(char *into, size_t size, const char *text)
+{
+    size_t length = strnlen(text, size - 1);
+    while (length > 0 && text[length] && ((unsigned char)text[length] & 0xC0) == 0x80)
+        length--;
+    memcpy(into, text, length);
+    into[length] = '\0';
+}
+
+static void note(struct context *context, const struct runner_event *event)
+{
+    struct context_turn *turn = &context->turn;
+    pthread_mutex_lock(&context->lock);
+    if (turn->run && event->run == turn->run && event->kind != RUNNER_end && !turn->is_begun)
+        context_clock_begun(context); /* "started", or anything else that only a run can say */
+    if (event->kind == RUNNER_progress) {
+        turn->fraction = event->fraction;
+        keep_text(turn->text, sizeof turn->text, event->text);
+    } else if (is_output(event)) {
+        turn->output_us = clock_monotonic_us();
+    }
+    pthread_mutex_unlock(&context->lock);
+}
+
+/* True when it is what was waited for. */
+static bool take_event(struct context *context, const struct runner_event *event, struct talk *talk)
+{
+    note(context, event);
+    if (passes(context, event, talk) && talk->event)
+        talk->event(talk->data, event);
+    if (event->kind != talk->answer || (talk->answer == RUNNER_end && event->run != context->run))
+        return false;
+    talk->outcome->status = event->status;
+    talk->outcome->exit_code = event->exit_code;
+    talk->outcome->duration_us = event->duration_us;
+    return true;
+}
+
+/* Time goes on while nothing comes, too. Returns how long to wait for the runner. */
+static int look(struct context *context, struct talk *talk)
+{
+    int64_t now_us = clock_monotonic_us();
+    bool is_due = context->options.watch && context->turn.run && now_us - talk->watched_us >= WATCH_US;
+    struct context_usage usage;
+    pthread_mutex_lock(&context->lock);
+    context_clock_look(context);
+    int wait_ms = context_clock_next_ms(context);
+    if (is_due)
+        context_usage_fill(context, &usage);
+    pthread_mutex_unlock(&context->lock);
+    if (is_due) {
+        talk->watched_us = now_us;
+        context->options.watch(context->options.data, &usage);
+    }
+    return wait_ms;
+}
+
+/* 0 when it was answered; what it broke, when the runner is of no use any more. */
+static int converse(struct context *context, struct talk *talk, struct error *reason)
+{
+    for (;;) {
+        struct runner_event event;
+        int status;
+        while ((status = runner_reader_next(&context->reader, &event, reason)) > 0)
+            if (take_event(context, &event, talk))
+                return 0;
+        int wait_ms = look(context, talk);
+        bool is_sent = talk->sent == talk->frame->length;
+        struct pollfd polled = {.fd = context->channel_fd,
+                                .events = (short)(POLLIN | (is_sent ? 0 : POLLOUT))};
+        if (status == 0 && poll(&polled, 1, wait_ms) < 0 && errno != EINTR)
+            status = -errno;
+        if (status == 0)
+            status = write_some(context, talk);
+        if (status == 0)
+            status = context_read(context, reason);
+        if (status < 0)
+            return status;
+    }
+}
+
+/* Waits until the box is gone. With the lock held. */
+static void wait_for_end(struct context *context)
+{
+    int64_t until_us = clock_monotonic_us() + END_MS * 1000;
+    while (!context->is_over && context_wait(context, until_us))
+        ;
+}
+
+/* Its channel is closed: most often because it is dying, and then how it dies is the cause. One that only
+ * closed its channel, or broke the protocol, is of no use, and is ended. */
+static void die(struct context *context, const struct error *reason, struct context_outcome *outcome)
+{
+    int64_t until_us = clock_monotonic_us() + CONTEXT_GRACE_MS * 1000;
+    pthread_mutex_lock(&context->lock);
+    while (!context->is_over && !reason->text[0] && context_wait(context, until_us))
+        ;
+    context_end(context, CAUSE_cancelled, "%s",
+                reason->text[0] ? reason->text : "the interpreter closed its channel");
+    wait_for_end(context);
+    outcome->died = true;
+    outcome->cause = context->result ? context->result->cause : CAUSE_host_failure;
+    pthread_mutex_unlock(&context->lock);
+}
+
+static int explain_death(const struct context *context, struct error *err)
+{
+    const struct result *result = context->result;
+    const char *why = context->ending_detail;
+    if (context->is_over && result)
+        why = result->detail[0] ? result->detail : cause_meanings[result->cause];
+    else if (context->is_over)
+        why = context->error.text;
+    error_spec(err, "context", "the context has ended: %s", why);
+    return -EPIPE;
+}
+
+/* A signal for the last run must have reached the runner before it hears of the next: then it finds nothing
+ * to interrupt. With the lock held. */
+static void wait_for_signals(struct context *context)
+{
+    int64_t until_us = clock_monotonic_us() + CONTEXT_GRACE_MS * 1000;
+    while (context->signals_open && !context->is_over && context_wait(context, until_us))
+        ;
+    if (context->signals_open)
+        context_end(context, CAUSE_host_failure, "an interrupt was not confirmed");
+}
+
+static int begin(struct context *context, int64_t run, struct error *err)
+{
+    int status = 0;
+    pthread_mutex_lock(&context->lock);
+    wait_for_signals(context);
+    if (context->is_ending)
+        wait_for_end(context);
+    if (context->is_ending || context->is_over) {
+        status = explain_death(context, err);
+    } else if (run && context->runs >= context->options.runs_max) {
+        error_spec(err, "runs", "the context has had all its %d runs; restart it, or open a new one",
+                   context->options.runs_max);
+        status = -EBUSY;
+    } else {
+        int64_t now_us = clock_monotonic_us();
+        context->runs += run != 0;
+        context->turn = (struct context_turn){.is_busy = true,
+                                              .run = run,
+                                              .started_us = now_us,
+                                              .output_us = now_us,
+                                              .wall_ms = context->limits.value[LIMIT_wall],
+                                              .cpu_ms = context->limits.value[LIMIT_cpu],
+                                              .cause = CAUSE_exit,
+                                              .fraction = -1};
+    }
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
+static void finish(struct context *context, struct context_outcome *outcome)
+{
+    pthread_mutex_lock(&context->lock);
+    const struct context_turn *turn = &context->turn;
+    if (!outcome->died && turn->cause != CAUSE_exit)
+        outcome->cause = turn->cause;
+    else if (!outcome->died && turn->interrupt_sent && outcome->status == RUNNER_STATUS_interrupted)
+        outcome->cause = CAUSE_cancelled;
+    outcome->timed_out = outcome->cause == CAUSE_wall_time || outcome->cause == CAUSE_cpu_time;
+    context->turn = (struct context_turn){0};
+    context->idle_since_us = clock_monotonic_us();
+    pthread_mutex_unlock(&context->lock);
+}
+
+static void hold_talk(struct context *context, struct talk *talk)
+{
+    struct error reason = {0};
+    talk->watched_us = clock_monotonic_us();
+    if (converse(context, talk, &reason) < 0)
+        die(context, &reason, talk->outcome);
+    finish(context, talk->outcome);
+}
+
+int context_run(struct context *context, const struct runner_order *order,
+                void (*event)(void *data, const struct runner_event *event), void *data,
+                struct context_outcome *ret, struct error *err)
+{
+    *ret = (struct context_outcome){.cause = CAUSE_exit};
+    struct runner_order numbered = *order;
+    numbered.run = context->run + 1;
+    scope_buffer frame = {0};
+    int status = runner_write_run(&frame, &numbered);
+    if (status < 0)
+        return error_spec(err, "code", "code: it cannot be sent: %s", strerror(-status));
+    status = begin(context, numbered.run, err);
+    if (status < 0)
+        return status;
+    context->run = numbered.run;
+    struct talk talk = {.frame = &frame, .answer = RUNNER_end, .event = event, .data = data, .outcome = ret};
+    hold_talk(context, &talk);
+    return 0;
+}
+
+static void take_completeness(void *data, const struct runner_event *event)
+{
+    if (event->kind == RUNNER_completeness)
+        *(bool *)data = strcmp(event->text, "incomplete") != 0;
+}
+
+bool context_is_complete(struct context *context, struct slice code)
+{
+    bool complete = true;
+    struct context_outcome ignored = {.cause = CAUSE_exit};
+    scope_buffer frame = {0};
+    struct talk talk = {.frame = &frame,
+                        .answer = RUNNER_completeness,
+                        .event = take_completeness,
+                        .data = &complete,
+                        .outcome = &ignored};
+    if (runner_write_question(&frame, code) == 0 && begin(context, 0, NULL) == 0)
+        hold_talk(context, &talk);
+    return complete;
+}
