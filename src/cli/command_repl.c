@@ -113,6 +113,7 @@ static int open_session(int argc, char **argv, struct session *session, struct e
     status = context_open(spec, &session->policy, &session->wanted, &session->context, err);
     if (status < 0)
         return status;
+    session->first = session->context;
     session->reader = line_reader_open("repl_history");
     return session->reader ? 0 : error_host(err, -ENOMEM, "no memory");
 }
@@ -123,7 +124,10 @@ static void close_session(struct session *session)
     struct context *context = session->context;
     session->context = NULL;
     pthread_mutex_unlock(&session->context_lock);
-    context_close(context);
+    if (context != session->first)
+        context_close(context);
+    repl_forget_points(session);
+    context_close(session->first);
     line_reader_close(session->reader);
     policy_free(&session->policy);
 }
@@ -131,6 +135,10 @@ static void close_session(struct session *session)
 bool repl_restart(struct session *session)
 {
     struct error err = {0};
+    if (session->point_count)
+        report_error("the points that were kept are gone too");
+    repl_forget_points(session);
+    repl_exchange(session, session->first);
     if (context_restart(session->context, &err) < 0) {
         report_error("%s", err.text);
         return false;

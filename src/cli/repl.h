@@ -8,9 +8,20 @@
 
 #include <pthread.h>
 
+enum { REPL_POINTS_MAX = 32 };
+
+struct repl_point {
+    char name[64]; /* "": none was given */
+    struct context *context;
+};
+
 struct session {
     struct policy policy;
     struct context *context;
+    struct context *first; /* that all others were forked from */
+    struct repl_point points[REPL_POINTS_MAX];
+    size_t point_count;
+    const char *argument; /* of the order that is obeyed; "": none */
     /* Held while the context is exchanged, or interrupted by the other thread. */
     pthread_mutex_t context_lock;
     struct line_reader *reader;
@@ -38,3 +49,9 @@ bool repl_obey(struct session *session, const char *line);
 
 /* A fresh interpreter in the place of the old; false when there can be none. */
 bool repl_restart(struct session *session);
+
+/* Points: kept under a name, found by it ("": the last), exchanged for the context of the session. */
+void repl_keep_point(struct session *session, const char *name, struct context *context);
+struct context *repl_find_point(struct session *session, const char *name);
+void repl_forget_points(struct session *session);
+void repl_exchange(struct session *session, struct context *fresh);

@@ -10,6 +10,8 @@
 static bool order_help(struct session *session);
 static bool order_limits(struct session *session);
 static bool order_quit(struct session *session);
+static bool order_fork(struct session *session);
+static bool order_back(struct session *session);
 
 static const struct order {
     const char *name, *short_name, *help;
@@ -17,6 +19,8 @@ static const struct order {
 } orders[] = {
     {":help", ":h", "this list", order_help},
     {":limits", ":l", "the limits of the box and its runs, and what is used now", order_limits},
+    {":fork", ":f", "keep this moment, variables and files, as a point to come back to", order_fork},
+    {":back", ":b", "go back to the point that was kept last, as often as you like", order_back},
     {":restart", ":r", "a fresh interpreter; variables and files of the old one are gone", repl_restart},
     {":quit", ":q", "leave (as exit() and Ctrl-D do)", order_quit},
 };
@@ -30,6 +34,36 @@ static bool order_help(struct session *session)
     puts("Ctrl-C interrupts what runs, and a second one after a second ends the interpreter; at the prompt "
          "it\n"
          "clears the line. Pictures and pages are saved as files.");
+    return true;
+}
+
+/* A point is a copy that nobody runs anything in; a name may follow, for more than one. */
+static bool order_fork(struct session *session)
+{
+    struct error err = {0};
+    struct context_options kept = session->wanted;
+    kept.idle_ms = kept.lifetime_ms;
+    struct context *point = NULL;
+    if (context_fork(session->context, &kept, &point, &err) < 0) {
+        report_error("%s", err.text);
+        return true;
+    }
+    repl_keep_point(session, session->argument, point);
+    return true;
+}
+
+static bool order_back(struct session *session)
+{
+    struct error err = {0};
+    struct context *point = repl_find_point(session, session->argument), *fresh = NULL;
+    if (!point)
+        report_error(session->argument[0] ? "there is no point '%.64s'; :fork %.64s keeps one"
+                                          : "no point is kept; :fork keeps one",
+                     session->argument, session->argument);
+    else if (context_fork(point, &session->wanted, &fresh, &err) < 0)
+        report_error("%s", err.text);
+    else
+        repl_exchange(session, fresh);
     return true;
 }
 
@@ -94,9 +128,13 @@ static bool order_limits(struct session *session)
 
 bool repl_obey(struct session *session, const char *line)
 {
-    struct text_guess guess = {.given = line};
+    size_t length = strcspn(line, " \t");
+    char word[32];
+    snprintf(word, sizeof word, "%.*s", (int)(length < 31 ? length : 31), line);
+    session->argument = line + length + strspn(line + length, " \t");
+    struct text_guess guess = {.given = word};
     for (size_t i = 0; i < order_count; i++) {
-        if (strcmp(line, orders[i].name) == 0 || strcmp(line, orders[i].short_name) == 0) {
+        if (strcmp(word, orders[i].name) == 0 || strcmp(word, orders[i].short_name) == 0) {
             bool goes_on = orders[i].obey(session);
             fflush(stdout);
             return goes_on;
@@ -104,8 +142,8 @@ bool repl_obey(struct session *session, const char *line)
         text_guess_offer(&guess, orders[i].name);
     }
     if (guess.nearest)
-        report_error("there is no order '%.32s'; did you mean %s?", line, guess.nearest);
+        report_error("there is no order '%.32s'; did you mean %s?", word, guess.nearest);
     else
-        report_error("there is no order '%.32s'; :help lists them", line);
+        report_error("there is no order '%.32s'; :help lists them", word);
     return true;
 }

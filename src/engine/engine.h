@@ -50,6 +50,14 @@ struct uid_line {
 
 struct family;
 
+/* The program's end of the channel, where a box has one. */
+enum { BOX_CHANNEL_FD = 6 };
+
+/* Below the scratch directory of a fork that begins anew: what is shown in it as /code and /data/input, and
+ * only we can write to. */
+#define BOX_CODE  "code"
+#define BOX_INPUT "input"
+
 struct box {
     const struct engine *engine;
     const struct spec *spec;

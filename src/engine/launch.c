@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+_Static_assert((int)BOX_CHANNEL_FD == (int)INIT_CHANNEL_FD, "one number for both sides");
+
 /* The program of init, linked into us (see init_blob.S). */
 extern const char init_blob_start[], init_blob_end[];
 

@@ -40,7 +40,7 @@ void context_end(struct context *context, enum cause cause, const char *format, 
     (void)!write(context->cancel_fd, &one, sizeof one);
 }
 
-static void box_started(void *data, struct box *box)
+void context_box_started(void *data, struct box *box)
 {
     struct context *context = data;
     int channel = fcntl(box->channel_fd, F_DUPFD_CLOEXEC, 0),
@@ -48,6 +48,7 @@ static void box_started(void *data, struct box *box)
     pthread_mutex_lock(&context->lock);
     context->channel_fd = channel;
     context->control_fd = control;
+    context->box = box;
     context->is_started = true;
     pthread_cond_broadcast(&context->changed);
     pthread_mutex_unlock(&context->lock);
@@ -93,30 +94,48 @@ static void explain_end(const struct context *context, struct result *result)
     }
 }
 
-static void *box_main(void *data)
+struct supervise_io context_io(struct context *context)
 {
-    struct context *context = data;
-    const struct supervise_io io = {.forward_fd = {-1, -1},
-                                    .output = box_output,
-                                    .progress = box_progress,
-                                    .data = context,
-                                    .cancel_fd = context->cancel_fd,
-                                    .with_channel = true,
-                                    .started = box_started,
-                                    .interrupted = box_interrupted,
-                                    .lifetime_ms = context->options.lifetime_ms};
-    struct error err = {0};
-    struct result *result = NULL;
-    int status = keeper_run(context->spec, context->policy, &io, &result, &err);
+    return (struct supervise_io){.forward_fd = {-1, -1},
+                                 .output = box_output,
+                                 .progress = box_progress,
+                                 .data = context,
+                                 .cancel_fd = context->cancel_fd,
+                                 .with_channel = true,
+                                 .forkable = context->spec->isolation == ISOLATION_CONTAINER &&
+                                             strcmp(context->spec->language, "python") == 0,
+                                 .started = context_box_started,
+                                 .interrupted = box_interrupted,
+                                 .lifetime_ms = context->options.lifetime_ms};
+}
+
+void context_box_over(struct context *context, int status, struct result *result, const struct error *err)
+{
     pthread_mutex_lock(&context->lock);
     context->status = status;
-    context->error = err;
+    context->error = *err;
     context->result = result;
     if (result)
         explain_end(context, result);
     context->is_over = true;
     pthread_cond_broadcast(&context->changed);
     pthread_mutex_unlock(&context->lock);
+}
+
+static void *box_main(void *data)
+{
+    struct context *context = data;
+    struct error err = {0};
+    struct result *result = NULL;
+    int status = spec_validate(context->spec, context->policy, &err);
+    if (status == 0) {
+        const struct supervise_io io = context_io(context);
+        status = keeper_run_validated(context->spec, context->policy, &io, &result, &err);
+    }
+    pthread_mutex_lock(&context->lock);
+    context->box = NULL;
+    pthread_mutex_unlock(&context->lock);
+    context_box_over(context, status, result, &err);
     return NULL;
 }
 
@@ -174,9 +193,9 @@ static void start_clocks(struct context *context)
     pthread_mutex_unlock(&context->lock);
 }
 
-static int start(struct context *context, struct error *err)
+int context_start(struct context *context, struct error *err)
 {
-    int status = -pthread_create(&context->thread, NULL, box_main, context);
+    int status = -pthread_create(&context->thread, NULL, context->thread_main, context);
     context->has_thread = status == 0;
     if (status < 0)
         return error_host(err, status, "cannot start the thread of a context");
@@ -186,6 +205,17 @@ static int start(struct context *context, struct error *err)
     if (status == 0)
         start_clocks(context);
     return status;
+}
+
+void context_release(struct context *context)
+{
+    pthread_mutex_lock(&context->lock);
+    context->forks--;
+    context->idle_since_us = clock_monotonic_us();
+    bool is_last = context->forks == 0 && context->is_closed;
+    pthread_mutex_unlock(&context->lock);
+    if (is_last)
+        context_close(context);
 }
 
 /* Nothing of the box is left, and a new one can be started. */
@@ -226,8 +256,15 @@ static void bury(struct context *context, const struct error *err)
 int context_restart(struct context *context, struct error *err)
 {
     struct error reason = {0};
+    pthread_mutex_lock(&context->lock);
+    int forks = context->forks;
+    pthread_mutex_unlock(&context->lock);
+    if (context->parent)
+        return error_spec(err, "context", "a fork cannot be restarted: fork its parent again");
+    if (forks)
+        return error_spec(err, "context", "%d forks of this context are alive, and would end with it", forks);
     stop(context);
-    int status = start(context, &reason);
+    int status = context_start(context, &reason);
     if (status < 0)
         bury(context, &reason);
     if (status < 0 && err)
@@ -235,8 +272,8 @@ int context_restart(struct context *context, struct error *err)
     return status;
 }
 
-static struct context *make(struct spec *spec, const struct policy *policy,
-                            const struct context_options *options)
+struct context *context_make(struct spec *spec, const struct policy *policy,
+                             const struct context_options *options)
 {
     struct context *context = calloc(1, sizeof *context);
     if (!context)
@@ -244,6 +281,7 @@ static struct context *make(struct spec *spec, const struct policy *policy,
     *context = (struct context){.spec = spec,
                                 .policy = policy,
                                 .options = options ? *options : (struct context_options){0},
+                                .thread_main = box_main,
                                 .channel_fd = -1,
                                 .control_fd = -1,
                                 .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
@@ -265,7 +303,7 @@ static struct context *make(struct spec *spec, const struct policy *policy,
 int context_open(struct spec *spec, const struct policy *policy, const struct context_options *options,
                  struct context **ret, struct error *err)
 {
-    struct context *context = make(spec, policy, options);
+    struct context *context = context_make(spec, policy, options);
     if (!context) {
         spec_free(spec);
         return error_host(err, -ENOMEM, "no memory for a context");
@@ -274,7 +312,7 @@ int context_open(struct spec *spec, const struct policy *policy, const struct co
     if (status == 0)
         status = runner_prepare_spec(spec, err);
     if (status == 0)
-        status = start(context, err);
+        status = context_start(context, err);
     if (status < 0) {
         context_close(context);
         return status;
@@ -300,9 +338,18 @@ void context_close(struct context *context)
 {
     if (!context)
         return;
+    pthread_mutex_lock(&context->lock);
+    context->is_closed = true;
+    bool is_needed = context->forks > 0;
+    pthread_mutex_unlock(&context->lock);
+    if (is_needed)
+        return; /* the kernel ends the forks of a box with it: it goes with the last of them */
     stop(context);
     scope_close_fd(&context->cancel_fd);
-    spec_free(context->spec);
+    if (context->parent)
+        context_release(context->parent);
+    else
+        spec_free(context->spec);
     pthread_mutex_destroy(&context->lock);
     pthread_cond_destroy(&context->changed);
     free(context);

@@ -95,6 +95,39 @@ int context_interrupt(struct context *context);
  * changes), -ESRCH when no run is under way or its time is over already. */
 int context_extend(struct context *context, int64_t extra_ms, struct error *err);
 
+/* A copy of a python context between two runs: variables, imports and files as they are now, in a box of its
+ * own that shares nothing with the first from here on. Its limits are the same, its lifetime is the rest of
+ * the first's. Open files and sockets are closed in it, randomness is renewed; running threads and child
+ * processes cannot be copied, and are named. NULL options: those of the first. The first one's box lives
+ * until all its forks are closed, also if it is closed before. */
+int context_fork(struct context *context, const struct context_options *options, struct context **ret,
+                 struct error *err);
+
+/* One of several continuations of a context. */
+struct context_branch {
+    struct runner_order order;
+    /* Filled in. */
+    int status; /* 0 when it has an outcome */
+    struct error error;
+    struct context_outcome outcome;
+};
+
+struct context_branches {
+    struct context_branch *items;
+    size_t count;
+    /* Called by the branches' threads, but never by two at a time. */
+    void (*event)(void *data, size_t branch, const struct runner_event *event);
+    /* A branch has ended. True: it is the one; the others are ended. May be NULL. */
+    bool (*ended)(void *data, size_t branch);
+    void *data;
+};
+
+/* Forks the context for each branch, runs them side by side, and closes them. *ret_winner (may be NULL) is
+ * the fork of the branch that `ended` chose, or NULL; the caller closes it. 0 when every branch was tried;
+ * how each fared is in its own fields. */
+int context_run_branches(struct context *context, struct context_branches *branches,
+                         struct context **ret_winner, struct error *err);
+
 /* What is used now; waits for the next measurement, a twentieth of a second. */
 void context_look(struct context *context, struct context_usage *ret);
 

@@ -1,5 +1,6 @@
 /* The inside of a context, for the files that make it up: context.c (the box: opened, restarted, closed),
- * context_run.c (the conversation with the runner), context_clock.c (time, CPU, idleness, interrupts). */
+ * context_run.c (the conversation with the runner), context_clock.c (time, CPU, idleness, interrupts),
+ * context_fork.c (copies of it). */
 #pragma once
 
 #include "keeper/context.h"
@@ -36,12 +37,17 @@ struct context {
     int cancel_fd;
     pthread_t thread;
     bool has_thread;
+    void *(*thread_main)(void *context);
+    struct context *parent; /* that it was forked from, and whose spec it shares; NULL: it has its own */
 
     /* What follows is under the lock. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int control_fd; /* a copy of the box's own */
     bool is_started, is_ready, is_over;
+    struct box *box;      /* the thread's own; NULL before and after */
+    int forks;            /* alive: its box must not end before theirs */
+    bool is_closed;       /* by its caller; it goes with its last fork */
     struct limits limits; /* of the validated spec */
     int runs;             /* since it was started */
     struct context_turn turn;
@@ -56,6 +62,23 @@ struct context {
     struct error error;
     struct result *result;
 };
+
+/* A context that is not started yet. Does not take the spec when it fails. */
+struct context *context_make(struct spec *spec, const struct policy *policy,
+                             const struct context_options *options);
+
+/* Starts its thread, and waits until the runner is ready. */
+int context_start(struct context *context, struct error *err);
+
+/* What the supervisor needs of a context. */
+struct supervise_io context_io(struct context *context);
+
+/* In its thread: the box is there, and is over. */
+void context_box_started(void *context, struct box *box);
+void context_box_over(struct context *context, int status, struct result *result, const struct error *err);
+
+/* A fork of it is gone. */
+void context_release(struct context *context);
 
 /* Waits for `changed` until then; false when that time has come. Called with the lock held. */
 bool context_wait(struct context *context, int64_t until_us);

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
-#include "engine/container/room.h"
 #include "os/mount.h"
 
 #include <errno.h>
@@ -122,7 +121,7 @@ static int take_limits(struct spare *spare, const struct limits *wanted, struct 
 static int write_code(const struct spare *spare, const char *name, const struct buffer *code)
 {
     char path[300];
-    snprintf(path, sizeof path, ROOM_CODE "/%s", name);
+    snprintf(path, sizeof path, BOX_CODE "/%s", name);
     scope_fd fd =
         openat(spare->lease.box.scratch_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
     if (fd < 0)

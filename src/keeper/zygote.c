@@ -3,7 +3,6 @@
 #include "base/scope.h"
 #include "keeper/run.h"
 #include "os/landlock.h"
-#include "plan.h"
 #include "runtime/runner.h"
 
 #include <errno.h>

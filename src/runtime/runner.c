@@ -1,6 +1,6 @@
 #include "runtime/runner.h"
 
-#include "plan.h"
+#include "engine/engine.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@ int runner_prepare_spec(struct spec *spec, struct error *err)
         return error_spec(err, "language", "language: there are contexts for python only, not for '%.64s'",
                           spec->language);
     char channel[16];
-    snprintf(channel, sizeof channel, "%d", INIT_CHANNEL_FD);
+    snprintf(channel, sizeof channel, "%d", BOX_CHANNEL_FD);
     int status = spec_set(spec, "language", "python", err);
     if (status == 0 && buffer_append(&spec->code, runner_archive, sizeof runner_archive) < 0)
         status = error_host(err, -ENOMEM, "cannot load the runner");

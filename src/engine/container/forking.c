@@ -286,7 +286,7 @@ static int in_helper(const struct room *room, int words_fd, int pidfd,
 static int make_place(const struct box *box, const struct room_grant *grant)
 {
     const char *name = strrchr(grant->path, '/') + 1;
-    scope_fd inputs = openat(box->scratch_fd, ROOM_INPUT, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    scope_fd inputs = openat(box->scratch_fd, BOX_INPUT, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (inputs < 0)
         return -errno;
     if (grant->is_directory)

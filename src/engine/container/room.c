@@ -285,7 +285,7 @@ static int show_later_places(void)
 {
     static const struct {
         const char *from, *to;
-    } places[] = {{"tmp/" ROOM_CODE, "code"}, {"tmp/" ROOM_INPUT, "data/input"}};
+    } places[] = {{"tmp/" BOX_CODE, "code"}, {"tmp/" BOX_INPUT, "data/input"}};
     int status = 0;
     for (size_t i = 0; status == 0 && i < sizeof places / sizeof *places; i++)
         status = mkdir(places[i].from, 0755) < 0

@@ -50,11 +50,7 @@ int room_close_off(const struct room *room, struct error *err);
  * may not unmount. */
 int room_refurnish(const struct room *room, int pidfd, struct error *err);
 
-/* Where the launcher puts the code of a fork that begins anew, below its scratch directory. */
-#define ROOM_CODE  "code"
-#define ROOM_INPUT "input"
-
-/* In a helper: goes into such a fork and shows its inputs, for which there are places by now. */
+/* In a helper: goes into a fork that began anew and shows its inputs, for which there are places by now. */
 int room_show_inputs(const struct room *room, int pidfd, struct error *err);
 
 /* Places inside, for Landlock and for programs. */

@@ -1,0 +1,267 @@
+/* Copies of a context: its interpreter's memory by the kernel's copy on write, its files by a copy. */
+#include "keeper/context_inside.h"
+
+#include "base/clock.h"
+#include "base/scope.h"
+#include "keeper/lease.h"
+#include "os/landlock.h"
+#include "os/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WORDS_MS = 2000 };
+
+static int send_order(void *data, const int *fds, size_t count)
+{
+    struct context *parent = data;
+    scope_buffer frame = {0};
+    int abi = landlock_abi();
+    int status = runner_write_fork(&frame, abi > 0 ? abi : 0);
+    /* It is small, and the runner waits for nothing else: it goes into the socket at once, or never. */
+    return status < 0 ? status
+                      : process_send_many(parent->channel_fd, frame.data, (uint32_t)frame.length, fds, count);
+}
+
+/* Why it did not fork, in its own words. */
+static int explain_refusal(struct context *parent, int status, struct error *err)
+{
+    int64_t until_us = clock_monotonic_us() + WORDS_MS * 1000;
+    struct runner_event event;
+    struct error broken = {0};
+    while (clock_monotonic_us() < until_us) {
+        int next = runner_reader_next(&parent->reader, &event, &broken);
+        if (next > 0 && event.kind == RUNNER_refused)
+            return error_spec(err, "fork", "the context cannot be forked: %.400s", event.text);
+        if (next < 0)
+            break;
+        struct pollfd polled = {.fd = parent->channel_fd, .events = POLLIN};
+        if (next == 0 && (poll(&polled, 1, WORDS_MS) <= 0 || context_read(parent, &broken) < 0))
+            break;
+    }
+    return status;
+}
+
+static int fork_box(struct context *context, struct lease *lease, struct result *result, struct error *err)
+{
+    struct context *parent = context->parent;
+    const struct lease_terms terms = {.spec = context->spec,
+                                      .image = parent->box->image,
+                                      .cgroups = parent->box->cgroups,
+                                      .limits = &context->spec->limits,
+                                      .lifetime_ms = context->options.lifetime_ms};
+    const struct fork_request request = {
+        .order = send_order, .data = parent, .words_fd = parent->channel_fd, .with_files = true};
+    int status = lease_open(lease, &terms, err);
+    if (status < 0)
+        return status;
+    lease->box.wants_channel = lease->box.is_forkable = true;
+    result->isolation = context->spec->isolation;
+    status = lease->box.engine->fork(parent->box, &lease->box, &request, result, err);
+    return status == -ECANCELED ? explain_refusal(parent, status, err) : status;
+}
+
+static void *fork_main(void *data)
+{
+    struct context *context = data;
+    const struct supervise_io io = context_io(context);
+    struct error err = {0};
+    struct result *result = result_new();
+    scope_lease lease = {.record = RECORD_UNSET};
+    int status = result ? fork_box(context, &lease, result, &err)
+                        : error_host(&err, -ENOMEM, "no memory for a fork");
+    if (status == 0) {
+        lease.box.started_us = clock_monotonic_us();
+        context_box_started(context, &lease.box);
+        status = supervise_run(&lease.box, &io, result, &err);
+    }
+    pthread_mutex_lock(&context->lock);
+    context->box = NULL;
+    pthread_mutex_unlock(&context->lock);
+    if (lease_close(&lease) < 0 && result)
+        result->left_behind = true;
+    if (status < 0) {
+        result_free(result);
+        result = NULL;
+    }
+    context_box_over(context, status, result, &err);
+    return NULL;
+}
+
+/* It must be python, in a container, between two runs. */
+static int check(struct context *context, int64_t *ret_left_ms, struct error *err)
+{
+    int status = 0;
+    if (context->spec->language && strcmp(context->spec->language, "python") != 0)
+        return error_spec(err, "fork", "fork: contexts in %.32s cannot be forked yet, only python's",
+                          context->spec->language);
+    if (context->spec->isolation != ISOLATION_CONTAINER)
+        return error_spec(err, "fork",
+                          "fork: contexts of isolation 'process' cannot be forked yet, only of 'container'");
+    pthread_mutex_lock(&context->lock);
+    *ret_left_ms = context->options.lifetime_ms - (clock_monotonic_us() - context->started_us) / 1000;
+    if (!context->box || context->is_over || context->is_ending) {
+        error_spec(err, "context", "the context has ended");
+        status = -EPIPE;
+    } else if (context->turn.is_busy) {
+        error_spec(err, "fork", "fork: a run is under way");
+        status = -EBUSY;
+    } else {
+        context->forks++;
+    }
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
+int context_fork(struct context *parent, const struct context_options *options, struct context **ret,
+                 struct error *err)
+{
+    int64_t left_ms = 0;
+    int status = check(parent, &left_ms, err);
+    if (status < 0)
+        return status;
+    struct context_options own = options ? *options : parent->options;
+    if (own.lifetime_ms <= 0 || own.lifetime_ms > left_ms)
+        own.lifetime_ms = left_ms > 0 ? left_ms : 1;
+    struct context *fork = context_make(parent->spec, parent->policy, &own);
+    if (!fork) {
+        context_release(parent);
+        return error_host(err, -ENOMEM, "no memory for a fork");
+    }
+    fork->parent = parent;
+    fork->thread_main = fork_main;
+    fork->run = parent->run;
+    status = context_start(fork, err);
+    if (status < 0) {
+        context_close(fork);
+        return status;
+    }
+    *ret = fork;
+    return 0;
+}
+
+/* Branches share what their threads report to. */
+struct branching {
+    struct context_branches *branches;
+    pthread_mutex_t lock;
+    struct context *winner;
+    bool has_winner;
+};
+
+struct branch {
+    struct branching *branching;
+    size_t index;
+    struct context *context;
+    pthread_t thread;
+    bool has_thread, is_over;
+};
+
+static void tell_event(void *data, const struct runner_event *event)
+{
+    struct branch *branch = data;
+    struct context_branches *branches = branch->branching->branches;
+    pthread_mutex_lock(&branch->branching->lock);
+    if (branches->event)
+        branches->event(branches->data, branch->index, event);
+    pthread_mutex_unlock(&branch->branching->lock);
+}
+
+static void *branch_main(void *data)
+{
+    struct branch *branch = data;
+    struct branching *branching = branch->branching;
+    struct context_branches *branches = branching->branches;
+    struct context_branch *item = &branches->items[branch->index];
+    item->status =
+        context_run(branch->context, &item->order, tell_event, branch, &item->outcome, &item->error);
+    pthread_mutex_lock(&branching->lock);
+    branch->is_over = true;
+    bool wins = !branching->has_winner && branches->ended && branches->ended(branches->data, branch->index);
+    if (wins) {
+        branching->has_winner = true;
+        branching->winner = branch->context;
+        branch->context = NULL;
+    }
+    pthread_mutex_unlock(&branching->lock);
+    if (!wins) /* at once: what it holds is for those that still run */
+        context_close(branch->context);
+    return NULL;
+}
+
+/* Ends those that are still under way when one has won. */
+static void end_losers(struct branch *list, size_t count, struct branching *branching)
+{
+    for (size_t i = 0; i < count; i++) {
+        pthread_mutex_lock(&branching->lock);
+        struct context *context = list[i].has_thread && !list[i].is_over ? list[i].context : NULL;
+        if (context) {
+            pthread_mutex_lock(&context->lock);
+            context_end(context, CAUSE_cancelled, "another branch was chosen");
+            pthread_mutex_unlock(&context->lock);
+        }
+        pthread_mutex_unlock(&branching->lock);
+    }
+}
+
+static bool somebody_won(struct branching *branching)
+{
+    pthread_mutex_lock(&branching->lock);
+    bool has_winner = branching->has_winner;
+    pthread_mutex_unlock(&branching->lock);
+    return has_winner;
+}
+
+static void await_branches(struct branch *list, size_t count, struct branching *branching)
+{
+    bool ended = false;
+    for (size_t i = 0; i < count; i++) {
+        while (list[i].has_thread) {
+            struct timespec soon;
+            clock_gettime(CLOCK_REALTIME, &soon);
+            soon.tv_nsec += 10000000;
+            soon.tv_sec += soon.tv_nsec / 1000000000;
+            soon.tv_nsec %= 1000000000;
+            if (pthread_timedjoin_np(list[i].thread, NULL, &soon) == 0)
+                break;
+            if (!ended && somebody_won(branching)) {
+                ended = true;
+                end_losers(list, count, branching);
+            }
+        }
+    }
+}
+
+int context_run_branches(struct context *context, struct context_branches *branches, struct context **ret_winner,
+                         struct error *err)
+{
+    struct branching branching = {.branches = branches, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct branch *list = calloc(branches->count ? branches->count : 1, sizeof *list);
+    if (!list)
+        return error_host(err, -ENOMEM, "no memory for branches");
+    for (size_t i = 0; i < branches->count && !somebody_won(&branching); i++) {
+        struct context_branch *item = &branches->items[i];
+        list[i] = (struct branch){.branching = &branching, .index = i};
+        item->error = (struct error){0};
+        item->status = context_fork(context, NULL, &list[i].context, &item->error);
+        if (item->status < 0)
+            continue;
+        int status = -pthread_create(&list[i].thread, NULL, branch_main, &list[i]);
+        list[i].has_thread = status == 0;
+        if (status < 0) {
+            item->status = error_host(&item->error, status, "cannot start the thread of a branch");
+            context_close(list[i].context);
+        }
+    }
+    await_branches(list, branches->count, &branching);
+    free(list);
+    pthread_mutex_destroy(&branching.lock);
+    if (ret_winner)
+        *ret_winner = branching.winner;
+    else
+        context_close(branching.winner);
+    return 0;
+}
