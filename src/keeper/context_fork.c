@@ -72,8 +72,8 @@ static void *fork_main(void *data)
     struct error err = {0};
     struct result *result = result_new();
     scope_lease lease = {.record = RECORD_UNSET};
-    int status = result ? fork_box(context, &lease, result, &err)
-                        : error_host(&err, -ENOMEM, "no memory for a fork");
+    int status =
+        result ? fork_box(context, &lease, result, &err) : error_host(&err, -ENOMEM, "no memory for a fork");
     if (status == 0) {
         lease.box.started_us = clock_monotonic_us();
         context_box_started(context, &lease.box);
@@ -235,8 +235,8 @@ static void await_branches(struct branch *list, size_t count, struct branching *
     }
 }
 
-int context_run_branches(struct context *context, struct context_branches *branches, struct context **ret_winner,
-                         struct error *err)
+int context_run_branches(struct context *context, struct context_branches *branches,
+                         struct context **ret_winner, struct error *err)
 {
     struct branching branching = {.branches = branches, .lock = PTHREAD_MUTEX_INITIALIZER};
     struct branch *list = calloc(branches->count ? branches->count : 1, sizeof *list);

@@ -27,8 +27,8 @@ struct zygote {
     int landlock_abi;
     pthread_t thread;
     bool has_thread;
-    pthread_mutex_t fork_lock; /* one conversation at a time */
-    pthread_mutex_t lock;      /* of what follows, which the thread writes */
+    pthread_mutex_t words_lock; /* of what it says; orders are the engine's to keep apart */
+    pthread_mutex_t lock;       /* of what follows, which the thread writes */
     pthread_cond_t changed;
     struct box *box; /* the thread's; NULL before and after */
     bool is_over;
@@ -112,7 +112,7 @@ int zygote_open(struct spec *spec, const struct policy *policy, const struct str
                               .policy = policy,
                               .link = RUNNER_LINK_UNSET,
                               .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                              .fork_lock = PTHREAD_MUTEX_INITIALIZER,
+                              .words_lock = PTHREAD_MUTEX_INITIALIZER,
                               .lock = PTHREAD_MUTEX_INITIALIZER,
                               .changed = PTHREAD_COND_INITIALIZER};
     int abi = landlock_abi();
@@ -150,8 +150,10 @@ static int send_order(void *data, const int *fds, size_t count)
 static int explain(struct zygote *zygote, int status, struct error *err)
 {
     struct error reason = {0};
+    pthread_mutex_lock(&zygote->words_lock);
     if (status == -ECANCELED && runner_link_await_ready(&zygote->link, 1000, &reason) < 0 && err)
         *err = reason;
+    pthread_mutex_unlock(&zygote->words_lock);
     return status;
 }
 
@@ -173,12 +175,10 @@ int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease
         err);
     ret->box.wants_channel = ret->box.is_forkable = true;
     const struct fork_request request = {.order = send_order, .data = zygote, .words_fd = zygote->link.fd};
-    pthread_mutex_lock(&zygote->fork_lock);
     if (status == 0) {
         status = parent->engine->fork(parent, &ret->box, &request, ret_layers, err);
         status = status < 0 ? explain(zygote, status, err) : 0;
     }
-    pthread_mutex_unlock(&zygote->fork_lock);
     if (status == 0) {
         ret_link->fd = fcntl(ret->box.channel_fd, F_DUPFD_CLOEXEC, 0);
         status = ret_link->fd < 0 ? error_host(err, -errno, "no descriptor for a fork")

@@ -28,6 +28,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { STEP_MS = 10000 };
@@ -45,6 +46,7 @@ struct family {
     struct member *members;
     unsigned references;
     pid_t may_make_init, may_copy; /* whose clone passes, once; 0: nobody's */
+    pthread_cond_t passed;         /* one of them has */
 };
 
 int forking_prepare(struct box *box, struct error *err)
@@ -54,6 +56,7 @@ int forking_prepare(struct box *box, struct error *err)
         return error_host(err, -ENOMEM, "no memory for a family of boxes");
     pthread_mutex_init(&family->forking, NULL);
     pthread_mutex_init(&family->lock, NULL);
+    pthread_cond_init(&family->passed, NULL);
     family->references = 1;
     box->family = family;
     return box->identity->has_uid ? identity_continue_line(NULL, box, err) : 0;
@@ -100,6 +103,7 @@ void forking_leave(struct box *box)
     if (!is_last)
         return;
     pthread_mutex_destroy(&family->lock);
+    pthread_cond_destroy(&family->passed);
     pthread_mutex_destroy(&family->forking);
     free(family);
 }
@@ -149,8 +153,10 @@ static bool is_ordered(struct family *family, const struct seccomp_notif *call)
     pthread_mutex_lock(&family->lock);
     pid_t *permission = flags == (uint32_t)FORK_INIT_FLAGS ? &family->may_make_init : &family->may_copy;
     bool passes = *permission != 0 && *permission == caller;
-    if (passes)
+    if (passes) {
         *permission = 0;
+        pthread_cond_broadcast(&family->passed);
+    }
     pthread_mutex_unlock(&family->lock);
     return passes;
 }
@@ -259,27 +265,46 @@ static int check_descent(const struct box *parent, pid_t pid, struct error *err)
     return 0;
 }
 
-/* What is done inside the namespaces of a box is done by a child of ours. What went wrong it says over
- * `words`, as init does. */
-static int in_helper(const struct room *room, int words_fd, int pidfd,
-                     int (*work)(const struct room *room, int pidfd, struct error *err), struct error *err)
+struct errand {
+    const struct room *room;
+    int words_fd, pidfd;
+    int (*work)(const struct room *room, int pidfd, struct error *err);
+    bool is_done;
+};
+
+static int run_errand(void *data)
 {
-    scope_fd helper_fd = -1;
-    pid_t helper = process_clone(0, -1, &helper_fd);
-    if (helper == 0) {
-        struct error reason = {0};
-        struct launch words = LAUNCH_UNSET;
-        words.child_control = words_fd;
-        if (work(room, pidfd, &reason) < 0)
-            launch_child_fail(&words, &reason);
-        _exit(0);
+    struct errand *errand = data;
+    struct error reason = {0};
+    struct launch words = LAUNCH_UNSET;
+    words.child_control = errand->words_fd;
+    if (errand->work(errand->room, errand->pidfd, &reason) < 0)
+        launch_child_fail(&words, &reason);
+    errand->is_done = true;
+    _exit(0);
+}
+
+/* What is done inside the namespaces of a box is done by a child of ours. What went wrong it says over
+ * `words`, as init does. One that copies files needs more of a stack, and is a process of its own. */
+static int in_helper(struct errand *errand, bool is_long, struct error *err)
+{
+    int status;
+    if (!is_long) {
+        status = process_call_apart(run_errand, errand);
+    } else {
+        scope_fd helper_fd = -1;
+        pid_t helper = process_clone(0, -1, &helper_fd);
+        if (helper == 0)
+            run_errand(errand);
+        int how = 1;
+        while (helper > 0 && waitpid(helper, &how, __WALL) < 0 && errno == EINTR)
+            ;
+        errand->is_done = how == 0;
+        status = helper < 0 ? helper : 0;
     }
-    if (helper < 0)
-        return error_host(err, helper, "cannot start a helper");
-    int how = 1;
-    while (waitpid(helper, &how, __WALL) < 0 && errno == EINTR)
-        ;
-    return how == 0 ? 0 : error_host(err, -EIO, "a helper failed");
+    if (status < 0)
+        return error_host(err, status, "cannot start a helper");
+    return errand->is_done ? 0 : error_host(err, -EIO, "a helper failed");
 }
 
 /* The place of an input, in a directory that nobody but us can write to. */
@@ -309,7 +334,8 @@ int forking_show_inputs(struct box *box, struct error *err)
         return error_host(err, -errno, "cannot start a helper");
     scope_fd ours = words[0];
     scope_fd theirs = words[1];
-    status = in_helper(&room, theirs, box->pidfd, room_show_inputs, err);
+    struct errand errand = {.room = &room, .words_fd = theirs, .pidfd = box->pidfd, .work = room_show_inputs};
+    status = in_helper(&errand, false, err);
     struct init_message message;
     if (status < 0 && recv(ours, &message, sizeof message, MSG_DONTWAIT) == (ssize_t)sizeof message) {
         message.text[sizeof message.text - 1] = '\0';
@@ -401,35 +427,49 @@ static int await_program(const struct box *child, struct error *err)
     return 0;
 }
 
-static int fork_locked(struct box *parent, struct box *child, const struct fork_request *request,
-                       const struct cgroup_limits *limits, struct launch *launch, struct room *room,
-                       struct error *err)
+/* The program's own part, one at a time: until the copy is made. */
+static int make_copy(struct box *parent, struct box *child, const struct fork_request *request,
+                     const struct launch *launch, struct error *err)
 {
+    struct family *family = parent->family;
     int on = 1;
     if (setsockopt(child->control_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
         return error_host(err, -errno, "cannot ask who speaks");
     int status = make_first_process(parent, child, launch, request, err);
-    if (status == 0) {
-        let_pass(parent->family, 0, child->pid);
-        status = say(child->control_fd, err);
-    }
-    struct error helper_error = {0};
-    int furnished = status == 0
-                        ? in_helper(room, launch->child_control, child->pidfd, room_refurnish, &helper_error)
-                        : 0; /* its own words are read with init's, below */
-    if (status == 0 && (status = join_family(parent, child, err)) == 0)
+    if (status < 0)
+        return status;
+    let_pass(family, 0, child->pid);
+    status = say(child->control_fd, err);
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += STEP_MS / 1000;
+    pthread_mutex_lock(&family->lock);
+    while (status == 0 && family->may_copy)
+        status = -pthread_cond_timedwait(&family->passed, &family->lock, &until);
+    pthread_mutex_unlock(&family->lock);
+    return status < 0 ? error_host(err, status, "the program did not fork within %d s", STEP_MS / 1000) : 0;
+}
+
+/* Everything around the copy that must be its own, and the proof that it is. */
+static int make_box(struct box *parent, struct box *child, const struct cgroup_limits *limits,
+                    struct launch *launch, struct room *room, struct error *err)
+{
+    struct error ignored = {0}; /* its own words are read with init's, below */
+    struct errand errand = {
+        .room = room, .words_fd = launch->child_control, .pidfd = child->pidfd, .work = room_refurnish};
+    bool is_furnished = in_helper(&errand, room->files_fd >= 0, &ignored) == 0;
+    int status = join_family(parent, child, err);
+    if (status == 0)
         status = say(child->channel_fd, err);
     launch_close(launch);  /* or we would never see the end of the pipes */
     child->started_us = 1; /* the word to go is given below, by us */
-    if (status == 0 && furnished == 0)
+    if (status == 0 && is_furnished)
         status = process_send(child->control_fd, &(char){INIT_GO}, 1, -1);
     if (status == 0)
         status = launch_await_verified(child, STEP_MS, NULL, NULL, err);
     if (status == 0)
         status = await_program(child, err);
-    if (status == 0)
-        status = inspect_both(parent, child, limits, err);
-    return status;
+    return status < 0 ? status : inspect_both(parent, child, limits, err);
 }
 
 int forking_fork(struct box *parent, struct box *child, const struct fork_request *request,
@@ -460,8 +500,8 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
     pthread_mutex_lock(&parent->family->forking);
     status = find_program(parent, err);
     if (status == 0)
-        status = fork_locked(parent, child, request, limits, &launch, &room, err);
+        status = make_copy(parent, child, request, &launch, err);
     let_pass(parent->family, 0, 0);
     pthread_mutex_unlock(&parent->family->forking);
-    return status;
+    return status < 0 ? status : make_box(parent, child, limits, &launch, &room, err);
 }

@@ -640,29 +640,30 @@ int room_close_off(const struct room *room, struct error *err)
     return status < 0 ? error_host(err, status, "cannot change into the new root") : 0;
 }
 
+struct proc_errand {
+    int pidfd;
+    int status;
+};
+
 /* In a child that is born in the box's pid namespace, which is what its /proc shows, and is still in our
  * mount namespace: into one that belongs to a box the kernel lets nobody mount a /proc that is not masked
  * yet. */
-static int refurnish_proc(int pidfd)
+static int refurnish_proc(void *data)
 {
-    scope_fd proc = mount_detached("proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC);
-    if (proc < 0 || setns(pidfd, CLONE_NEWNS) < 0 || mount_attach(proc, AT_FDCWD, "/proc") < 0)
-        return INIT_HELPER_UNMASKED;
-    return hardening_removed(proc_mask) ? 0 : mask_proc();
+    struct proc_errand *errand = data;
+    int proc = mount_detached("proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC);
+    if (proc >= 0 && setns(errand->pidfd, CLONE_NEWNS) == 0 && mount_attach(proc, AT_FDCWD, "/proc") == 0)
+        errand->status = hardening_removed(proc_mask) ? 0 : mask_proc();
+    _exit(0);
 }
 
 static int make_own_proc(int pidfd, struct error *err)
 {
-    scope_fd child_fd = -1;
-    pid_t child = setns(pidfd, CLONE_NEWPID) < 0 ? -errno : process_clone(0, -1, &child_fd);
-    if (child == 0)
-        _exit(refurnish_proc(pidfd));
-    int how = 1;
-    while (child > 0 && waitpid(child, &how, __WALL) < 0 && errno == EINTR)
-        ;
-    if (child > 0 && how == 0)
+    struct proc_errand errand = {.pidfd = pidfd, .status = INIT_HELPER_UNMASKED};
+    int status = setns(pidfd, CLONE_NEWPID) < 0 ? -errno : process_call_apart(refurnish_proc, &errand);
+    if (status == 0 && errand.status == 0)
         return 0;
-    return error_layer(err, "proc_mask", child < 0 ? child : 0, "the /proc of a forked box cannot be made");
+    return error_layer(err, "proc_mask", status, "the /proc of a forked box cannot be made");
 }
 
 /* Rules name the files of one box, so they are made for each fork, by who can see its root. */
