@@ -32,7 +32,7 @@ test-vm:
 bench:
 	@setup/install build demo bench
 	@$(MAKE) --no-print-directory all
-	@bench/cold_start
+	@bench/cold_start; cold=$$?; bench/warm_start && exit $$cold
 
 fuzz:
 	@setup/install build test

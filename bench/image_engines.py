@@ -207,7 +207,9 @@ def wait_for_docker(client, daemon, log_path):
     raise measure.Missing(f"dockerd did not start: {lines[-1][:300]}")
 
 
-def docker(stage):
+@functools.lru_cache(maxsize=None)
+def docker_daemon(stage):
+    """Its client's command line, its version and its storage driver; the daemon is started once."""
     client_program, daemon_program = find_program("docker"), find_program("dockerd")
     place = stage.make_directory("docker")
     socket = f"unix://{place}/socket"
@@ -224,9 +226,32 @@ def docker(stage):
     client = [client_program, "--config", f"{place}/config", "--host", socket]
     driver = wait_for_docker(client, daemon, log_path)
     import_image(stage, client)
-    version = engine_version(stage, daemon_program, find_program("runc"))
+    return client, engine_version(stage, daemon_program, find_program("runc")), driver
+
+
+def docker(stage):
+    client, version, driver = docker_daemon(stage)
     note = (
         f"daemon already up, runc underneath, image on {driver}, no network; "
         "no user namespace (its default)"
     )
     return engine_contender(stage, "docker", "docker run", client, [], version, note)
+
+
+def docker_exec(stage):
+    """A new process in a container that runs already: no fresh box, the least that docker can be asked for."""
+    client, version, driver = docker_daemon(stage)
+    name = f"cloche-bench-{os.getpid()}"
+    options = [option for option in RUN_OPTIONS if option != "--rm"]
+    with measure.inside(stage.namespace()):
+        done = subprocess.run(
+            [*client, *options, "--detach", "--name", name, IMAGE, PYTHON, "-c", "import time; time.sleep(86400)"],
+            capture_output=True, text=True, timeout=60, env=measure.clean_environment(), check=False,
+        )  # fmt: skip
+    if done.returncode != 0:
+        raise measure.Missing(f"no container to go into: {done.stderr.strip()[-200:]}")
+    return measure.Contender(
+        "docker-exec", "docker exec", lambda number: [*client, "exec", name, PYTHON, "-c", PROGRAM], slow=True,
+        version=version, namespace=stage.namespace(),
+        note="a new interpreter in a container that is up: no fresh box",
+    )  # fmt: skip

@@ -54,12 +54,14 @@ static int add_modules(struct string_list *into, const char *text)
     return 0;
 }
 
-static int take_number(const struct option_row *row, const char *value, int *into, struct error *err)
+static int take_number(const struct option_row *row, const char *value, int least, int *into,
+                       struct error *err)
 {
     char *end;
     long number = strtol(value, &end, 10);
-    if (*end || end == value || number < 1 || number > 1000000)
-        return error_spec(err, row->name, "%s: '%.32s' is not a number from 1 to 1000000", row->name, value);
+    if (*end || end == value || number < least || number > 1000000)
+        return error_spec(err, row->name, "%s: '%.32s' is not a number from %d to 1000000", row->name, value,
+                          least);
     *into = (int)number;
     return 0;
 }
@@ -74,11 +76,11 @@ static int take_option(struct keep_options *into, const struct option_row *row, 
         return 1;
     }
     if (strcmp(name, "spares") == 0)
-        return take_number(row, value, &into->pool.minimum, err);
+        return take_number(row, value, 0, &into->pool.minimum, err);
     if (strcmp(name, "spares-max") == 0)
-        return take_number(row, value, &into->pool.maximum, err);
+        return take_number(row, value, 0, &into->pool.maximum, err);
     if (strcmp(name, "rotate") == 0)
-        return take_number(row, value, &into->pool.rotate_forks, err);
+        return take_number(row, value, 1, &into->pool.rotate_forks, err);
     if (strcmp(name, "preload") == 0) {
         into->pool.preload = &into->preload;
         if (add_modules(&into->preload, value) < 0)
@@ -171,10 +173,12 @@ static int keep(struct keep_options *given, struct error *err)
 static int keep_main(int argc, char **argv)
 {
     struct error err = {0};
-    struct keep_options given = {0};
+    struct keep_options given = {.pool = {.minimum = 2, .maximum = 32}};
     int status = parse(argc, argv, &given, &err);
     if (status > 0)
         return 0;
+    if (given.pool.maximum && given.pool.maximum < given.pool.minimum)
+        given.pool.maximum = given.pool.minimum; /* --spares 100 alone */
     if (status == 0 && !given.pool.preload) {
         given.pool.preload = &given.preload;
         status = add_modules(&given.preload, "numpy,pandas,matplotlib.pyplot");

@@ -173,6 +173,17 @@ static void input_write(struct supervisor *self)
         input_close(self);
 }
 
+/* The end of a fork's namespaces takes longer than most runs, and nobody needs to wait for it: when the
+ * kernel says that init alone is left in the group, nothing of the guest runs any more. */
+static bool only_init_is_left(const struct box *box)
+{
+    if (!box->is_fork || box->group.version == CGROUP_NONE)
+        return false;
+    struct cgroup_usage usage;
+    cgroup_usage_read(&box->group, &usage);
+    return usage.pids_now == 1;
+}
+
 /* What init says now could as well be said by the guest: it decides nothing but how the program itself ended.
  */
 static void control_read(struct supervisor *self)
@@ -183,6 +194,7 @@ static void control_read(struct supervisor *self)
     if (length == (int)sizeof message && message.kind == INIT_ENDED) {
         self->program_ended = self->box->ended_by_itself = true;
         self->wait_status = message.wait_status;
+        self->process_gone |= only_init_is_left(self->box);
     } else if (length == (int)sizeof message && !self->program_ended &&
                (message.kind == INIT_EXEC_FAILED || message.kind == INIT_CHDIR_FAILED)) {
         self->exec_error = message.code < 0 ? message.code : -EIO;

@@ -14,8 +14,6 @@
 #include <time.h>
 
 enum {
-    MINIMUM_DEFAULT = 2,
-    MAXIMUM_DEFAULT = 32,
     ROTATE_DEFAULT_MS = 3600 * 1000,
     ROTATE_DEFAULT_FORKS = 20000,
     IDLE_DEFAULT_MS = 60 * 1000,
@@ -405,9 +403,7 @@ int pool_open(const struct policy *policy, const struct pool_options *options, s
                           .somebody_died = PTHREAD_COND_INITIALIZER,
                           .state = {.zygote_pid = -1}};
     struct pool_options *own = &pool->options;
-    own->minimum = own->minimum ? own->minimum : MINIMUM_DEFAULT;
-    own->maximum = own->maximum ? own->maximum : MAXIMUM_DEFAULT;
-    own->maximum = own->maximum > own->minimum ? own->maximum : own->minimum;
+    own->minimum = own->minimum < own->maximum ? own->minimum : own->maximum;
     own->rotate_ms = own->rotate_ms ? own->rotate_ms : ROTATE_DEFAULT_MS;
     own->rotate_forks = own->rotate_forks ? own->rotate_forks : ROTATE_DEFAULT_FORKS;
     own->idle_ms = own->idle_ms ? own->idle_ms : IDLE_DEFAULT_MS;

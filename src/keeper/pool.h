@@ -16,7 +16,7 @@
 struct pool;
 
 struct pool_options {
-    int minimum, maximum; /* spares; 0: 2 and 32 */
+    int minimum, maximum; /* spares */
     int64_t rotate_ms;    /* age of a zygote; 0: an hour */
     int rotate_forks;     /* 0: 20,000 */
     int64_t idle_ms;      /* without a run: back to the minimum; 0: a minute */

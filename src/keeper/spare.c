@@ -184,13 +184,9 @@ int64_t spare_private_bytes(const struct spare *spare)
     snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)spare->lease.box.program_pid);
     if (file_read_attribute(AT_FDCWD, path, text, sizeof text) <= 0)
         return 0;
-    int64_t total = 0;
-    static const char *const keys[] = {"Private_Clean:", "Private_Dirty:"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const char *at = strstr(text, keys[i]);
-        total += at ? strtoll(at + strlen(keys[i]), NULL, 10) * 1024 : 0;
-    }
-    return total;
+    /* Clean pages are the page cache's: any process that maps the same library has them. */
+    const char *at = strstr(text, "Private_Dirty:");
+    return at ? strtoll(at + strlen("Private_Dirty:"), NULL, 10) * 1024 : 0;
 }
 
 void spare_destroy(struct spare *spare)
