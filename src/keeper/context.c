@@ -5,6 +5,7 @@
 #include "engine/launch.h"
 #include "keeper/run.h"
 #include "os/process.h"
+#include "runtime/runner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,8 +19,6 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "runner_archive.h" /* the runner, packed by runtime/pack_runner.py */
 
 enum {
     LIFETIME_DEFAULT_MS = 3600 * 1000,
@@ -106,19 +105,23 @@ static void cancel(struct context *context)
     (void)!write(context->cancel_fd, &one, sizeof one);
 }
 
-/* The archive is the code; python executes it whatever its name. */
+/* The runner of the language is the code. */
 static int prepare_spec(struct context *context, struct error *err)
 {
     struct spec *spec = context->spec;
     if (spec->command.count || spec->code.length)
         return error_spec(err, "code", "code: a context takes its code run by run");
-    if (spec->language && strcmp(spec->language, "python") != 0)
-        return error_spec(err, "language", "language: there are contexts for python only, not for '%.64s'",
-                          spec->language);
+    const struct runner *runner = runner_find(spec->language ? spec->language : "python");
+    if (!runner) {
+        scope_buffer names = {0};
+        runner_names(&names);
+        return error_spec(err, "language", "language: there are contexts in %s, not in '%.64s'",
+                          names.data ? names.data : "", spec->language);
+    }
     char channel[16];
     snprintf(channel, sizeof channel, "%d", INIT_CHANNEL_FD);
-    int status = spec_set(spec, "language", "python", err);
-    if (status == 0 && buffer_append(&spec->code, runner_archive, sizeof runner_archive) < 0)
+    int status = spec->language ? 0 : spec_set(spec, "language", runner->language, err);
+    if (status == 0 && buffer_append(&spec->code, runner->code.data, runner->code.length) < 0)
         status = error_host(err, -ENOMEM, "cannot load the runner");
     if (status == 0 && string_list_add(&spec->arguments, channel) < 0)
         status = error_host(err, -ENOMEM, "cannot load the runner");

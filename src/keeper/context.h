@@ -2,7 +2,7 @@
  * runs.
  *
  * Theory of operation. The box is made, watched and reaped by a thread, with the same code as any other run;
- * its program is the runner of the language (guest/python), and lives until it is closed, its lifetime is
+ * its program is the runner of the language (runtime/runner.h), and lives until it is closed, its lifetime is
  * over, or it dies. Runs go to it over the box's channel (runtime/runner_protocol.h), one at a time, from the
  * caller's thread. Limits on memory, processes and disk are the box's; the wall limit is for each run: at its
  * end the run is interrupted, and if that does not help within a second, the context ends.
@@ -52,7 +52,7 @@ int context_run(struct context *context, const struct runner_order *order,
 /* Is the code, typed line by line, to be run, or does it go on? What cannot be told is to be run. */
 bool context_is_complete(struct context *context, struct slice code);
 
-/* KeyboardInterrupt for the run that is under way; nothing between runs. */
+/* SIGINT for the run that is under way (KeyboardInterrupt in Python); nothing between runs. */
 int context_interrupt(struct context *context);
 
 /* How a context that died came to its end; NULL while it lives. */

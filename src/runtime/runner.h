@@ -1,0 +1,16 @@
+/* The runners of contexts, one for each language that has contexts: guest/, packed by pack_runner.py. How one
+ * is started is told by the `context` of the language's row. */
+#pragma once
+
+#include "base/bytes.h"
+
+struct runner {
+    const char *language;
+    struct slice code;
+};
+
+/* NULL: there are no contexts in that language. */
+const struct runner *runner_find(const char *language);
+
+/* "python, javascript, …" */
+int runner_names(struct buffer *into);
