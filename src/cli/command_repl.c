@@ -17,6 +17,7 @@
 
 static const struct option_row options[] = {
     {"isolation", 'i', "ENGINE", "isolation", "container (default) or process"},
+    {"language", 'l', "NAME", "language", "python (default), javascript or bash"},
     {"image", 0, "NAME", "image", "file tree that the code sees: host (default), or see `cloche image list`"},
     {"input", 0, "PATH[:NAME]", "input",
      "show a file or directory read-only below /data/input; may be repeated"},
@@ -44,7 +45,7 @@ struct session {
     struct context *context;
     pthread_mutex_t
         context_lock; /* held while the context is exchanged, or interrupted by the other thread */
-    const char *config_path, *save_path;
+    const char *config_path, *save_path, *language;
     int runs_max;
     int saved_count;
     bool is_interactive;
@@ -53,6 +54,8 @@ struct session {
 static int take_option(struct session *session, struct spec *spec, const struct option_row *row,
                        const char *value, struct error *err)
 {
+    if (strcmp(row->name, "language") == 0)
+        session->language = value;
     if (row->field)
         return spec_set(spec, row->field, value, err);
     if (strcmp(row->name, "help") == 0) {
@@ -299,6 +302,7 @@ static int repl_main(int argc, char **argv)
                                .argc = argc,
                                .argv = argv,
                                .save_path = ".",
+                               .language = "python",
                                .runs_max = 1000,
                                .is_interactive = isatty(STDIN_FILENO) == 1};
     struct error err = {0};
@@ -317,7 +321,7 @@ static int repl_main(int argc, char **argv)
     if (pthread_create(&listener, NULL, pass_on_interrupts, &session) == 0)
         pthread_detach(listener);
     if (session.is_interactive)
-        puts("python in a box; :help for help, Ctrl-D to leave");
+        printf("%s in a box; :help for help, Ctrl-D to leave\n", session.language);
     read_and_run(&session);
     if (session.is_interactive)
         putchar('\n');
@@ -331,10 +335,11 @@ const struct command command_repl = {
     .usage = "repl [OPTIONS]",
     .summary = "an interactive session in a box",
     .description =
-        "Reads Python line by line and runs it in one box, whose interpreter keeps variables, imports and\n"
-        "files. The value of an expression is shown; pictures and pages are saved as files. Ctrl-C "
-        "interrupts\n"
-        "what runs; an interpreter that dies says how, and a new one is started.\n\n"
+        "Reads Python, JavaScript or bash line by line and runs it in one box, whose interpreter keeps\n"
+        "variables, imports, functions and files. The value of an expression is shown; pictures and pages\n"
+        "are saved as files. Ctrl-C interrupts what runs; an interpreter that dies says how, and a new one "
+        "is\n"
+        "started.\n\n"
         "Limits on memory, processes and disk are for the session, --wall is for each run.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
