@@ -1,5 +1,6 @@
 """The Python runner by itself: what a context prints, shows and reports, and how its runs end."""
 import json
+import re
 import struct
 import time
 
@@ -78,6 +79,16 @@ def test_error_in_a_chain_is_clean_too(context):
     error = context.run("try:\n    [][1]\nexcept IndexError as e:\n    raise KeyError('x') from e").end["error"]
     assert "IndexError" in error["traceback"] and "direct cause" in error["traceback"]
     assert "cloche" not in error["traceback"]
+
+
+@pytest.mark.parametrize("text", ["a\\0b", "\\ud800", "\\\\u0000 \\\\\\0"])
+def test_error_with_odd_characters_is_one_that_the_host_can_read(context, text):
+    context.start(f"raise ValueError('{text}')")
+    head, _ = struct.unpack("<II", context.read(8))
+    header = context.read(head)
+    assert json.loads(header.decode())["error"]["name"] == "ValueError"
+    assert b"\\u0000" not in re.findall(rb"\\\\|\\u....", header), header
+    assert context.run("'alive'").value == "'alive'"
 
 
 def test_syntax_error_shows_the_place(context):
