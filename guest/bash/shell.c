@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern const char prelude_begin[], prelude_end[];
+extern const char prelude[];
 __asm__(".pushsection .rodata\n"
-        "prelude_begin: .incbin \"" PRELUDE "\"\n"
-        "prelude_end: .byte 0\n"
+        "prelude: .incbin \"" PRELUDE "\"\n"
+        ".byte 0\n"
         ".popsection\n");
 
 /* On one line: bash counts the lines of code from that of its eval. The loops stand around it and not a
@@ -106,10 +106,10 @@ static void become_shell(struct shell *shell, int orders_end, int reports_end, b
         if (dup2(places[i][0], places[i][1]) < 0)
             _exit(126);
     default_signals();
-    char prelude[8192], *nothing[] = {NULL};
-    snprintf(prelude, sizeof prelude, "%s", prelude_begin);
-    char *arguments[] = {"bash", "--noprofile", "--norc", "-c", (char *)(uintptr_t)serve,
-                         "bash", prelude,       NULL};
+    char *nothing[] = {NULL};
+    char *arguments[] = {
+        "bash", "--noprofile", "--norc", "-c", (char *)(uintptr_t)serve, "bash", (char *)(uintptr_t)prelude,
+        NULL};
     extern char **environ;
     execve(shell->program, arguments, is_next ? nothing : environ); /* what it exports is in the state */
     dprintf(STDERR_FILENO, "cannot execute %s: %s\n", shell->program, strerror(errno));

@@ -17,6 +17,9 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # so that the same sources make the same bytes
 SCRIPT = """\
 "use strict";
 // Made from guest/javascript.
+// Names of the code's own stand before the global ones, here too: a `let Promise` must not become ours.
+const { Array, ArrayBuffer, Atomics, Buffer, Error, Int32Array, JSON, Map, Math, Number, Object, Promise, Proxy, RangeError, Set,
+  SharedArrayBuffer, String, Symbol, SyntaxError, TypeError, WeakSet, process, setImmediate, setTimeout } = globalThis;
 const modules = {};
 const loaded = {};
 function load(name) {

@@ -119,6 +119,30 @@ def test_stack_and_cause_are_clean_wherever_they_are_shown(javascript):
     assert "[cause]: TypeError" in ended.stderr
 
 
+def test_error_of_a_call_of_ours_shows_the_line_that_called(javascript):
+    trace = error_of(javascript.run("1\ncloche.progress('much')"))["traceback"]
+    assert "at <run 1>:2:8" in trace and "runner.js" not in trace, trace
+
+
+def test_code_may_take_the_names_that_the_runner_uses(javascript):
+    names = ["JSON", "Buffer", "Promise", "Error", "Map", "Object", "String", "Number", "Symbol", "Array", "Atomics", "process",
+             "setImmediate", "setTimeout", "inspect", "Channel", "runner", "load", "modules", "loaded"]
+    assert javascript.run("".join(f"let {name} = 0; " for name in names)).status == "ok"
+    ended = javascript.run("console.log('on'); display(1); cloche.progress(0.5); [1, {a: 2}]")
+    assert (ended.stdout, ended.value, ended.progress) == ("on\n", "[ 1, { a: 2 } ]", [(0.5, "")])
+    assert error_of(javascript.run("null.x"))["name"] == "TypeError"
+    assert error_of(javascript.run("x = = 1"))["name"] == "SyntaxError" and javascript.completeness("f(") == "incomplete"
+    assert error_of(javascript.run("Object = null; globalThis.JSON = null; throw 1"))["value"] == "1"
+    assert javascript.run("require('fs').readFileSync(0, 'utf8')", stdin="in").value == "'in'"
+
+
+def test_programs_do_not_get_the_channel(javascript):
+    code = ("const fs = require('fs'), list = 'for fd in /proc/$$/fd/*; do readlink $fd; done; true';"
+            "require('child_process').execSync(list, {stdio: ['ignore', fs.openSync('list', 'w'), 'ignore']}); fs.readFileSync('list', 'utf8')")
+    listed = javascript.run(code).value
+    assert "/list" in listed and "socket:" not in listed, listed
+
+
 def test_error_of_an_earlier_function_shows_its_own_lines(javascript):
     javascript.run("\nfunction g() { throw new RangeError('from g') }")
     assert "at g (<run 1>:2:22)" in error_of(javascript.run("g()"))["traceback"]

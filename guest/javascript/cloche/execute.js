@@ -94,7 +94,8 @@ class Evaluator {
     this.stopper.disconnect();
   }
 
-  // The stack of every error, as V8 writes it. Our frames stand at the bottom, with those of the inspector above them.
+  // The stack of every error, as V8 writes it, without us: at its bottom from the inspector on, at its top where a call of
+  // ours failed.
   writeStack(error, frames) {
     let title = "Error";
     try {
@@ -103,8 +104,9 @@ class Evaluator {
       // a message that cannot be read
     }
     const texts = frames.map(String);
-    const own = texts.findIndex((text) => text.includes(OWN_FOLDER) || text.includes("(node:inspector:"));
-    const kept = (own < 0 ? texts : texts.slice(0, own)).map((text) => text.replace(RUN_URL, (url) => {
+    const bottom = texts.findIndex((text) => text.includes("(node:inspector:"));
+    const theirs = texts.slice(0, bottom < 0 ? undefined : bottom).filter((text) => !text.includes(OWN_FOLDER));
+    const kept = theirs.map((text) => text.replace(RUN_URL, (url) => {
       this.ofRuns.add(error);
       return this.names.get(url) ?? url;
     }));
