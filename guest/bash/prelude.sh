@@ -8,6 +8,7 @@ __cloche_on_exit= # the code's own trap on EXIT, as `trap -p` prints it
 
 __cloche_leave='
 __cloche_status=$?
+printf "l\n" >&104
 { set +o; printf "\0"; } >&102 2>/dev/null
 set +eux
 builtin trap - EXIT
@@ -30,18 +31,30 @@ if [[ $__cloche_last ]]; then
 fi
 '
 
-# The trap on EXIT is ours: what the code wants done there is kept aside, and done behind it.
-trap() {
-    if [[ $BASHPID != "$$" ]]; then
-        builtin trap "$@"
-        return
-    fi
+# The trap on EXIT is ours: what the code wants done there is kept aside, and done behind it. It is looked at only
+# where EXIT is meant, or all traps are: a signal that comes meanwhile ends a shell that leaves nothing.
+__cloche_trap() {
     builtin trap - EXIT
     [[ $__cloche_on_exit ]] && eval "builtin $__cloche_on_exit"
     builtin trap "$@"
     set -- "$?"
     __cloche_on_exit=$(builtin trap -p EXIT)
     builtin trap "$__cloche_leave" EXIT
+    return "$1"
+}
+
+# Behind && nothing of it is ended by set -e. The runner is told whether there is a trap on INT.
+trap() {
+    [[ $BASHPID == "$$" ]] || {
+        builtin trap "$@"
+        return
+    }
+    case " ${*^^} " in
+    *' EXIT '* | *' SIGEXIT '* | *' 0 '* | *' -P'* | '  ') __cloche_trap "$@" ;;
+    *) builtin trap "$@" ;;
+    esac && set -- 0 || set -- "$?"
+    set -- "$1" "$(builtin trap -p INT)"
+    { printf 't%s\n' "${2:+1}" >&104; } 2>/dev/null
     return "$1"
 }
 

@@ -15,8 +15,9 @@
  * A shell that ends (exit, set -e, a signal) leaves its state as a script, and the next one begins with that.
  * One that leaves nothing (exec, kill -9) is the end of the context: we end as it did.
  *
- * SIGINT is passed to the process group of the shell, once a run; between runs it is dropped. When the host
- * closes the socket we end. Everything is done in one loop over poll. */
+ * SIGINT is passed to the process group of the shell; between runs it is dropped. Bash goes on with a script
+ * when a command has just ended well, so it is passed again until the run is over, unless the code has a trap
+ * of its own. When the host closes the socket we end. Everything is done in one loop over poll. */
 #include "shell.h"
 #include "wire.h"
 
@@ -34,7 +35,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { INTERRUPTED_STATUS = 128 + SIGINT, SYNTAX_STATUS = 2 };
+enum { INTERRUPTED_STATUS = 128 + SIGINT, SYNTAX_STATUS = 2, INSIST_MS = 100 };
 
 enum phase {
     PHASE_IDLE,
@@ -50,8 +51,10 @@ struct runner {
     int64_t run;        /* its number; -1: none */
     int64_t started_us;
     bool is_interrupted;
-    int status;   /* of the run, while settling */
-    bool is_exit; /* the shell ended with it */
+    bool is_trapped;        /* then there was a trap for it: the code decides */
+    int64_t interrupted_us; /* when the shell was last told */
+    int status;             /* of the run, while settling */
+    bool is_exit;           /* the shell ended with it */
 };
 
 static int64_t now_us(void)
@@ -266,6 +269,8 @@ static void take_signals(struct runner *runner)
     while (read(runner->signal_fd, &info, sizeof info) == sizeof info)
         if (info.ssi_signo == SIGINT && runner->phase == PHASE_RUNNING && !runner->is_interrupted) {
             runner->is_interrupted = true;
+            runner->is_trapped = runner->shell.traps_interrupt;
+            runner->interrupted_us = now_us();
             kill(-runner->shell.pid, SIGINT);
         }
     int status;
@@ -277,6 +282,21 @@ static void take_signals(struct runner *runner)
     }
 }
 
+static bool insists(const struct runner *runner)
+{
+    return runner->phase == PHASE_RUNNING && runner->is_interrupted && !runner->is_trapped &&
+           !runner->shell.traps_interrupt && !runner->shell.is_leaving;
+}
+
+/* While there is output poll() does not wait, so the time is counted here. */
+static void insist(struct runner *runner)
+{
+    if (!insists(runner) || now_us() - runner->interrupted_us < INSIST_MS * 1000)
+        return;
+    runner->interrupted_us = now_us();
+    kill(-runner->shell.pid, SIGINT);
+}
+
 static void serve(struct runner *runner)
 {
     for (;;) {
@@ -286,7 +306,7 @@ static void serve(struct runner *runner)
                                   {.fd = runner->shell.reports_fd, .events = POLLIN},
                                   {.fd = runner->signal_fd, .events = POLLIN},
                                   {.fd = runner->channel_fd, .events = is_idle ? POLLIN : POLLRDHUP}};
-        if (poll(polled, 5, -1) < 0 && errno != EINTR)
+        if (poll(polled, 5, insists(runner) ? INSIST_MS : -1) < 0 && errno != EINTR)
             _exit(70);
         if (polled[0].revents & POLLIN)
             send_output(runner, runner->shell.output_fd, "stdout", 1 << 16);
@@ -306,6 +326,7 @@ static void serve(struct runner *runner)
             }
             obey(runner);
         }
+        insist(runner);
     }
 }
 

@@ -124,6 +124,7 @@ int shell_start(struct shell *shell)
     if (shell->reports_fd >= 0)
         close(shell->reports_fd);
     text_free(&shell->line);
+    shell->traps_interrupt = shell->is_leaving = false;
     int status = make_pipe(&orders_end, &shell->orders_fd);
     if (status == 0)
         status = make_pipe(&shell->reports_fd, &reports_end);
@@ -154,28 +155,39 @@ int shell_begin(struct shell *shell, const char *setup, const struct text *code,
     return status;
 }
 
+/* True when it says that the shell waits. */
+static bool take_report(struct shell *shell, const char *line, int *ret_status)
+{
+    switch (*line) {
+    case 'v': /* it has taken the state: what is written there next is its own */
+        (void)!fill(shell->state_fd, NULL, NULL, "", 0);
+        snprintf(shell->version, sizeof shell->version, "%.60s", line + 1);
+        return false;
+    case 't':
+        shell->traps_interrupt = line[1] != '\0';
+        return false;
+    case 'l':
+        shell->is_leaving = true;
+        return false;
+    default:
+        *ret_status = atoi(line) & 0xff;
+        return true;
+    }
+}
+
 bool shell_hear(struct shell *shell, int *ret_status)
 {
     bool waits = false;
     char bytes[256];
     ssize_t length;
     while ((length = read(shell->reports_fd, bytes, sizeof bytes)) > 0)
-        for (ssize_t i = 0; i < length; i++) {
-            if (bytes[i] != '\n') {
-                if (shell->line.length < sizeof bytes)
-                    text_append(&shell->line, &bytes[i], 1);
-                continue;
+        for (ssize_t i = 0; i < length; i++)
+            if (bytes[i] == '\n') {
+                waits |= take_report(shell, shell->line.data ? shell->line.data : "", ret_status);
+                text_free(&shell->line);
+            } else if (shell->line.length < sizeof bytes) {
+                text_append(&shell->line, &bytes[i], 1);
             }
-            const char *line = shell->line.data ? shell->line.data : "";
-            if (*line == 'v') { /* it has taken the state: what is written there next is its own */
-                (void)!fill(shell->state_fd, NULL, NULL, "", 0);
-                snprintf(shell->version, sizeof shell->version, "%.60s", line + 1);
-            } else {
-                *ret_status = atoi(line) & 0xff;
-                waits = true;
-            }
-            text_free(&shell->line);
-        }
     return waits;
 }
 

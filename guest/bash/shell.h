@@ -14,7 +14,8 @@ enum shell_fd {
     SHELL_INPUT = 101,   /* a file: the stdin of the run */
     SHELL_STATE = 102,   /* a file: what an ending shell leaves to the next, see prelude.sh */
     SHELL_ORDERS = 103,  /* a pipe: a line says that a run is to begin */
-    SHELL_REPORTS = 104, /* a pipe: a line says that the shell waits, and how its last run ended */
+    SHELL_REPORTS = 104, /* a pipe: a line says that the shell waits, and how its last run ended; or what else
+                            the runner has to know */
 };
 
 struct shell {
@@ -26,6 +27,8 @@ struct shell {
     int output_end, errors_end;
     struct text line; /* of a report, so far */
     char version[64];
+    bool traps_interrupt; /* the code has a trap on INT */
+    bool is_leaving;      /* it writes down its state */
 };
 
 /* Makes files and pipes. Negative errno. */

@@ -19,7 +19,7 @@ SCRIPT = """\
 // Made from guest/javascript.
 // Names of the code's own stand before the global ones, here too: a `let Promise` must not become ours.
 const { Array, ArrayBuffer, Atomics, Buffer, Error, Int32Array, JSON, Map, Math, Number, Object, Promise, Proxy, RangeError, Set,
-  SharedArrayBuffer, String, Symbol, SyntaxError, TypeError, WeakSet, process, setImmediate, setTimeout } = globalThis;
+  SharedArrayBuffer, String, Symbol, SyntaxError, TypeError, WeakSet, clearInterval, process, setImmediate, setInterval, setTimeout } = globalThis;
 const modules = {};
 const loaded = {};
 function load(name) {

@@ -183,6 +183,23 @@ def test_interrupt_ends_the_run_and_keeps_the_state(bash, code):
         assert output(bash, "echo $x") == f"{round_number}\n"
 
 
+@pytest.mark.parametrize("code", ["while :; do true | cat; done", "while :; do /bin/true; done", "while :; do head -c 300000 /dev/zero; done",
+                                  "while :; do (:); x=$(echo y); done"])
+def test_interrupt_reaches_what_consists_of_short_commands(bash, code):
+    for round_number in range(6):
+        bash.start(f"x={round_number}; echo on; {code}")
+        bash.receive()
+        time.sleep(0.02 + 0.007 * round_number)
+        bash.interrupt()
+        assert bash.wait().status == "interrupted"
+        assert bash.run("[[ $PWD ]] && echo $$").status == "ok"
+
+
+def test_failing_trap_under_set_e_ends_the_run_only(bash):
+    ended = bash.run("x=1; set -e; trap : NO_SUCH_SIGNAL; echo no")
+    assert (ended.status, ended.stdout) == ("exit", "") and output(bash, "echo $x") == "1\n"
+
+
 def test_code_may_handle_the_interrupt(bash):
     bash.start("trap 'echo caught' INT; echo on; sleep 100; echo rest; trap - INT")
     bash.receive()
@@ -190,6 +207,11 @@ def test_code_may_handle_the_interrupt(bash):
     bash.interrupt()
     ended = bash.wait()
     assert ended.status == "ok" and ended.stdout == "caught\nrest\n"
+    bash.start("trap 'n=$((n + 1))' INT; echo on; sleep 0.2; sleep 0.5; echo $n; trap - INT")
+    bash.receive()
+    time.sleep(0.1)
+    bash.interrupt()
+    assert bash.wait().stdout == "1\n"
 
 
 def test_interrupt_between_runs_does_nothing(bash):

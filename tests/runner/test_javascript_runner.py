@@ -226,6 +226,18 @@ def test_interrupt_ends_the_run_and_keeps_the_state(javascript, code):
         assert javascript.run("await new Promise((done) => setTimeout(done, 5)); n > 0").value == "true"
 
 
+@pytest.mark.parametrize("size", [10, 300_000])
+def test_interrupt_cuts_no_frame(javascript, size):
+    for round_number in range(6):
+        javascript.start(f"while (true) console.log('x'.repeat({size}))")
+        javascript.receive()
+        time.sleep(0.01 * round_number)
+        javascript.interrupt()
+        ended = javascript.wait()
+        assert ended.status == "interrupted" and {len(body) for _, body in ended.events} == {size + 1}
+        assert javascript.run("console.log('next')").stdout == "next\n"
+
+
 def test_interrupt_between_runs_does_nothing(javascript):
     javascript.run("1")
     for _ in range(5):

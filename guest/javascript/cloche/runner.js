@@ -30,6 +30,7 @@ class Runner {
     this.channel = new Channel(fd);
     this.evaluator = new Evaluator();
     this.input = new streams.Input();
+    this.interrupts = new Interrupts(() => this.interrupt(), () => this.evaluator.stop());
     this.runId = null;
     this.count = 0;
     this.endRun = null; // while one is under way: ends it, whatever its code is doing
@@ -38,7 +39,7 @@ class Runner {
   }
 
   send(type, fields, body) {
-    this.channel.send({ type, run: this.runId, ...fields }, body);
+    this.interrupts.whole(() => this.channel.send({ type, run: this.runId, ...fields }, body));
   }
 
   show(kind, bundle) {
@@ -62,7 +63,6 @@ class Runner {
     process.exit = (code) => this.exit(code);
     process.on("uncaughtException", (error) => this.tell(error));
     process.on("unhandledRejection", (error) => this.tell(error));
-    this.interrupts = new Interrupts(() => this.interrupt());
   }
 
   // Looks names up from where the code stands now.
@@ -128,7 +128,7 @@ class Runner {
     const name = header.name || `<run ${++this.count}>`;
     const ended = new Promise((resolve) => (this.endRun = resolve));
     let end;
-    this.interrupts.isRunning = true;
+    this.interrupts.beginRun();
     try {
       process.exitCode = undefined;
       process.argv = [process.argv[0], "", ...(header.arguments ?? [])];
@@ -137,7 +137,7 @@ class Runner {
     } catch (error) {
       end = { status: "error", error: this.evaluator.describe(error) };
     }
-    this.interrupts.isRunning = false;
+    await this.interrupts.endRun();
     await nextTurn(); // for a rejection that nobody handles to be told as this run's
     this.endRun = null;
     this.send("end", { ...end, duration_us: Number((process.hrtime.bigint() - started) / 1000n) });

@@ -10,15 +10,23 @@ const { Readable, Writable } = require("stream");
 
 const CHUNK_MAX = 1 << 20; // a frame holds more, but its reader should not have to wait for so much
 
+function asBytes(data, encoding) {
+  if (typeof data === "string") return Buffer.from(data, encoding);
+  if (ArrayBuffer.isView(data)) return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+  throw new TypeError("write takes text or bytes");
+}
+
 function makeOutput(name, fd, send) {
-  const output = new Writable({
-    decodeStrings: true,
-    write(data, _encoding, done) {
-      for (let at = 0; at < data.length; at += CHUNK_MAX) send(name, data.subarray(at, at + CHUNK_MAX));
-      done();
-    },
-  });
+  const output = new Writable();
   output.fd = fd;
+  // In place of the stream's own way, whose state would be in pieces after code was stopped in it.
+  output.write = (data, encoding, done) => {
+    if (typeof encoding === "function") [encoding, done] = [undefined, encoding];
+    const bytes = asBytes(data, encoding);
+    for (let at = 0; at < bytes.length; at += CHUNK_MAX) send(name, bytes.subarray(at, at + CHUNK_MAX));
+    if (done) process.nextTick(done);
+    return true;
+  };
   output.destroy = () => output; // console.log after process.stdout.end() is a mistake that must not be the context's end
   output.end = (data, encoding) => {
     if (data !== undefined && typeof data !== "function") output.write(data, encoding);
