@@ -2,6 +2,7 @@
 import json
 import re
 import struct
+import threading
 import time
 
 import harness
@@ -131,6 +132,17 @@ def test_interrupt_ends_the_run_and_keeps_the_state(context):
     ended = context.wait()
     assert ended.status == "interrupted" and ended.end["error"]["name"] == "KeyboardInterrupt"
     assert context.run("n > 3").value == "True"
+
+
+def test_interrupt_cuts_no_frame(context):
+    """It comes while the socket is full and is being emptied: a write then ends in the middle."""
+    for round_number in range(25):
+        timer = threading.Timer(0.1 + 0.007 * round_number, context.interrupt)
+        timer.start()
+        ended = context.run("while True: print('x' * 300_000)")
+        timer.join()
+        assert ended.status == "interrupted" and {len(body) for _, body in ended.events} <= {1, 300_000}
+        assert context.run("print('next')").stdout == "next\n"
 
 
 def test_interrupt_between_runs_does_nothing(context):

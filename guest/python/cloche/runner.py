@@ -28,6 +28,8 @@ class Runner:
         self.run_id = None
         self.count = 0
         self.is_running = False
+        self.is_delayed = False  # an interrupt, until the frame is written
+        self.channel.written = self.take_delayed
 
     def send(self, message, body=b"", /, **fields):
         self.channel.send({"type": message, "run": self.run_id, **fields}, body)
@@ -55,9 +57,16 @@ class Runner:
         signal.signal(signal.SIGINT, self.interrupt)
 
     def interrupt(self, _number, _frame):
-        if self.is_running:
+        if self.channel.writer == threading.get_ident():
+            self.is_delayed = True
+        elif self.is_running:
             self.is_running = False  # once a run: a second one must not hit us while we tell of the first
             raise KeyboardInterrupt
+
+    def take_delayed(self):
+        if self.is_delayed and threading.current_thread() is threading.main_thread():
+            self.is_delayed = False
+            self.interrupt(None, None)
 
     def serve(self):
         self.send("ready", protocol=PROTOCOL, language="python", version=sys.version.split()[0])
@@ -81,6 +90,7 @@ class Runner:
         sys.argv = ["", *header.get("arguments", [])]
         end = {"status": "ok"}
         try:
+            self.is_delayed = False
             self.is_running = True
             value = execute.run(self.namespace, body.decode("utf-8"), header.get("name") or f"<run {self.count}>")
             if value is not None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import struct
+import threading
 
 LENGTHS = struct.Struct("<II")
 HEADER_MAX = 1 << 20
@@ -27,13 +28,18 @@ class Channel:
     def __init__(self, fd, lock):
         self.fd = fd
         self.lock = lock
+        self.writer = None  # the thread that writes a frame: an interrupt must not cut it
+        self.written = lambda: None
 
     def send(self, header, body=b""):
         head = without_nul(json.dumps(header, ensure_ascii=False, separators=(",", ":"))).encode("utf-8", "replace")
         frame = memoryview(LENGTHS.pack(len(head), len(body)) + head + body)
         with self.lock:
+            self.writer = threading.get_ident()
             while frame:
                 frame = frame[os.write(self.fd, frame):]
+            self.writer = None
+        self.written()
 
     def receive(self):
         head_length, body_length = LENGTHS.unpack(self._read(LENGTHS.size))
