@@ -8,6 +8,7 @@ __cloche_on_exit= # the code's own trap on EXIT, as `trap -p` prints it
 
 __cloche_leave='
 __cloche_status=$?
+__cloche_is_leaving=1
 printf "l\n" >&104
 { set +o; printf "\0"; } >&102 2>/dev/null
 set +eux
@@ -31,10 +32,17 @@ if [[ $__cloche_last ]]; then
 fi
 '
 
+# Bash that has no trap on INT overlooks one that comes when a command has just ended well, and may die of another
+# without doing what it has to do on EXIT. One that comes while the state is written down is dropped.
+__cloche_interrupted() {
+    [[ ${__cloche_is_leaving-} ]] || builtin exit 130
+}
+
 # The trap on EXIT is ours: what the code wants done there is kept aside, and done behind it. It is looked at only
 # where EXIT is meant, or all traps are: a signal that comes meanwhile ends a shell that leaves nothing.
 __cloche_trap() {
     builtin trap - EXIT
+    [[ $(builtin trap -p INT) == *__cloche_interrupted* ]] && builtin trap - INT
     [[ $__cloche_on_exit ]] && eval "builtin $__cloche_on_exit"
     builtin trap "$@"
     set -- "$?"
@@ -43,7 +51,7 @@ __cloche_trap() {
     return "$1"
 }
 
-# Behind && nothing of it is ended by set -e. The runner is told whether there is a trap on INT.
+# Behind && nothing of it is ended by set -e. The runner is told whether the code has a trap on INT.
 trap() {
     [[ $BASHPID == "$$" ]] || {
         builtin trap "$@"
@@ -54,6 +62,12 @@ trap() {
     *) builtin trap "$@" ;;
     esac && set -- 0 || set -- "$?"
     set -- "$1" "$(builtin trap -p INT)"
+    case $2 in
+    '' | *__cloche_interrupted*)
+        builtin trap __cloche_interrupted INT
+        set -- "$1"
+        ;;
+    esac
     { printf 't%s\n' "${2:+1}" >&104; } 2>/dev/null
     return "$1"
 }
@@ -73,7 +87,9 @@ __cloche_fail() {
     return "$__cloche_status"
 }
 
+builtin trap __cloche_interrupted INT
 { IFS= read -r -d '' -u 102 __cloche_options && IFS= read -r -d '' -u 102 __cloche_state; } 2>/dev/null &&
     eval -- "$__cloche_state" 2>/dev/null
+unset __cloche_is_leaving
 builtin trap "$__cloche_leave" EXIT
 printf 'v%s\n' "$BASH_VERSION" >&104

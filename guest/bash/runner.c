@@ -15,9 +15,9 @@
  * A shell that ends (exit, set -e, a signal) leaves its state as a script, and the next one begins with that.
  * One that leaves nothing (exec, kill -9) is the end of the context: we end as it did.
  *
- * SIGINT is passed to the process group of the shell; between runs it is dropped. Bash goes on with a script
- * when a command has just ended well, so it is passed again until the run is over, unless the code has a trap
- * of its own. When the host closes the socket we end. Everything is done in one loop over poll. */
+ * SIGINT is passed to the process group of the shell; between runs it is dropped. A loop of short commands
+ * may still overlook one, so it is passed again until the run is over, unless the code has a trap of its own.
+ * When the host closes the socket we end. Everything is done in one loop over poll. */
 #include "shell.h"
 #include "wire.h"
 

@@ -186,10 +186,10 @@ def test_interrupt_ends_the_run_and_keeps_the_state(bash, code):
 @pytest.mark.parametrize("code", ["while :; do true | cat; done", "while :; do /bin/true; done", "while :; do head -c 300000 /dev/zero; done",
                                   "while :; do (:); x=$(echo y); done"])
 def test_interrupt_reaches_what_consists_of_short_commands(bash, code):
-    for round_number in range(6):
+    for round_number in range(20):
         bash.start(f"x={round_number}; echo on; {code}")
         bash.receive()
-        time.sleep(0.02 + 0.007 * round_number)
+        time.sleep(0.0023 * round_number)
         bash.interrupt()
         assert bash.wait().status == "interrupted"
         assert bash.run("[[ $PWD ]] && echo $$").status == "ok"
