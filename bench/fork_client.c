@@ -1,7 +1,7 @@
 /* Forks live contexts and prints how long it took: for bench/warm_start.
  *
- *   fork_client fork TIMES CODE       runs CODE in a context, then forks it, one after the other: a line a fork, in us
- *   fork_client branches COUNT CODE   that many branches from one point, all alive: "made N in US"
+ *   fork_client fork TIMES CODE       runs CODE in a context, then forks it, one after the other: a line a
+ * fork, in us fork_client branches COUNT CODE   that many branches from one point, all alive: "made N in US"
  *
  * A fork counts when the copy says that it is ready. */
 #include "base/clock.h"

@@ -15,6 +15,7 @@ enum { RUNS_DEFAULT = 1000, LIFETIME_DEFAULT_MS = 8 * 3600 * 1000, IDLE_DEFAULT_
 
 static const struct option_row options[] = {
     {"isolation", 'i', "ENGINE", "isolation", "container (default) or process"},
+    {"language", 'l', "NAME", "language", "python (default), javascript or bash"},
     {"image", 0, "NAME", "image", "file tree that the code sees: host (default), or see `cloche image list`"},
     {"input", 0, "PATH[:NAME]", "input",
      "show a file or directory read-only below /data/input; may be repeated"},
@@ -58,6 +59,8 @@ static int take_runs(const char *value, int *ret, struct error *err)
 static int take_option(struct session *session, struct spec *spec, const struct option_row *row,
                        const char *value, struct error *err)
 {
+    if (strcmp(row->name, "language") == 0)
+        session->language = value;
     if (row->field)
         return spec_set(spec, row->field, value, err);
     if (strcmp(row->name, "runs") == 0)
@@ -270,6 +273,7 @@ static int repl_main(int argc, char **argv)
         .context_lock = PTHREAD_MUTEX_INITIALIZER,
         .screen_lock = PTHREAD_MUTEX_INITIALIZER,
         .save_path = ".",
+        .language = "python",
         .shows_progress = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1,
         .wanted = {.runs_max = RUNS_DEFAULT,
                    .lifetime_ms = LIFETIME_DEFAULT_MS,
@@ -295,7 +299,7 @@ static int repl_main(int argc, char **argv)
         pthread_detach(listener);
     bool is_interactive = line_reader_is_interactive(session.reader);
     if (is_interactive)
-        puts("python in a box; :help for help, Ctrl-D to leave");
+        printf("%s in a box; :help for help, Ctrl-D to leave\n", session.language);
     read_and_run(&session);
     if (is_interactive)
         putchar('\n');
@@ -308,10 +312,10 @@ const struct command command_repl = {
     .usage = "repl [OPTIONS]",
     .summary = "an interactive session in a box",
     .description =
-        "Reads Python line by line and runs it in one box, whose interpreter keeps variables, imports and\n"
-        "files. The value of an expression is shown; pictures and pages are saved as files. Ctrl-C "
-        "interrupts\n"
-        "what runs; an interpreter that dies says how, and a new one is started.\n\n"
+        "Reads Python, JavaScript or bash line by line and runs it in one box, whose interpreter keeps\n"
+        "variables, imports, functions and files. The value of an expression is shown; pictures and pages\n"
+        "are saved as files. Ctrl-C interrupts what runs; an interpreter that dies says how, and a new one\n"
+        "is started.\n\n"
         "Limits on memory, processes and disk are for the session, --wall and --cpu are for each run. On a\n"
         "terminal lines can be edited, come back with the arrow keys, and are kept for the next session in\n"
         "$XDG_STATE_HOME/cloche/repl_history (~/.local/state). Orders begin with a colon: :help lists them.",

@@ -26,7 +26,7 @@ struct session {
     pthread_mutex_t context_lock;
     struct line_reader *reader;
     struct context_options wanted;
-    const char *config_path, *save_path;
+    const char *config_path, *save_path, *language;
     int saved_count;
     /* What runs says something by our thread, what it started by another. */
     pthread_mutex_t screen_lock;

@@ -2,7 +2,7 @@
  * runs.
  *
  * Theory of operation. The box is made, watched and reaped by a thread, with the same code as any other run;
- * its program is the runner of the language (guest/python), and lives until it is closed, its lifetime is
+ * its program is the runner of the language (runtime/runner.h), and lives until it is closed, its lifetime is
  * over, it was idle for too long, or it dies. Runs go to it over the box's channel
  * (runtime/runner_protocol.h), one at a time, from the caller's thread. Limits on memory, processes and disk
  * are the box's; wall and CPU time are for each run: at its limit the run is interrupted, and if that does
@@ -86,8 +86,8 @@ int context_run(struct context *context, const struct runner_order *order,
 /* Is the code, typed line by line, to be run, or does it go on? What cannot be told is to be run. */
 bool context_is_complete(struct context *context, struct slice code);
 
-/* KeyboardInterrupt for the run that is under way, and never for a later one; nothing between runs. A second
- * call for the same run, a second later or more, ends the interpreter. */
+/* SIGINT for the run that is under way (KeyboardInterrupt in Python), and never for a later one; nothing
+ * between runs. A second call for the same run, a second later or more, ends the interpreter. */
 int context_interrupt(struct context *context);
 
 /* More time for the run that is under way. Its wall limit grows by so much, and its CPU limit too, but not

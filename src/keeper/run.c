@@ -160,6 +160,15 @@ static void choose_code_name(struct run *run)
         run->paths.code_name = own;
 }
 
+/* A context's code is the runner of its language, which may be started in another way than code is. */
+static const struct language_step *choose_step(struct run *run)
+{
+    if (!run->io->with_channel || !run->language->context.run.count)
+        return &run->language->run;
+    run->paths.code_name = run->language->context_file;
+    return &run->language->context;
+}
+
 static int run_code(struct run *run, struct result *result, struct error *err)
 {
     int status = choose_language(run, err);
@@ -167,11 +176,11 @@ static int run_code(struct run *run, struct result *result, struct error *err)
         return status;
     choose_code_name(run);
     scope_buffer artifact = {0};
+    const struct language_step *row = choose_step(run);
     struct step step = {.limits = &run->spec->limits,
-                        .row = &run->language->run,
+                        .row = row,
                         .code = {run->spec->code.data ? run->spec->code.data : "", run->spec->code.length},
-                        .code_executable =
-                            run->language->run.find.count == 0, /* a row that runs the code itself */
+                        .code_executable = strcmp(row->run.items[0], "{code}") == 0,
                         .io = run->io};
     if (run->language->has_compile) {
         result->compile = result_new();

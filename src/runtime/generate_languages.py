@@ -5,8 +5,10 @@ Usage: generate_languages.py languages.json languages_table.h"""
 import json
 import sys
 
-ROW_KEYS = {"name", "extensions", "find", "file", "run", "probe", "compile", "environment", "missing"}
+ROW_KEYS = {"name", "extensions", "find", "file", "run", "probe", "compile", "environment", "missing",
+            "context"}
 COMPILE_KEYS = {"find", "run", "environment", "artifact"}
+CONTEXT_KEYS = {"file", "run"}
 
 
 def text(value):
@@ -34,6 +36,10 @@ def language(row):
     compiled = row.get("compile")
     if compiled:
         check_keys(compiled, COMPILE_KEYS)
+    context = row.get("context")
+    if context:
+        check_keys(context, CONTEXT_KEYS)
+        context = {**context, "environment": row.get("environment", {})}
     return f"""    {{
         .name = {text(row["name"])},
         .extensions = {string_list(row.get("extensions"))},
@@ -41,9 +47,11 @@ def language(row):
         .missing = {text(row.get("missing"))},
         .artifact = {text(compiled["artifact"] if compiled else None)},
         .has_compile = {"true" if compiled else "false"},
-        .compile = {step(compiled) if compiled else "{0}"},
+        .compile = {step(compiled) if compiled else "{{0}}"},
         .run = {step(row)},
         .probe = {string_list(row.get("probe"))},
+        .context_file = {text(context["file"] if context else None)},
+        .context = {step(context) if context else "{{0}}"},
     }},
 """
 

@@ -28,10 +28,12 @@ void language_table_free(struct language_table *table)
         free(row->file);
         free(row->missing);
         free(row->artifact);
+        free(row->context_file);
         string_list_free(&row->extensions);
         string_list_free(&row->probe);
         step_free(&row->compile);
         step_free(&row->run);
+        step_free(&row->context);
     }
     free(table->rows);
     *table = (struct language_table){0};
@@ -108,16 +110,35 @@ static int refuse_unknown_keys(const json_t *object, const char *const *known, c
             return error_spec(err, "languages", "%s: '%.64s' is not a field of a language", source, key);
         if (is_text && !json_is_string(value))
             return error_spec(err, "languages", "%s: '%s' must be a string", source, key);
-        if ((strcmp(key, "environment") == 0 || strcmp(key, "compile") == 0) && !json_is_object(value))
+        if ((strcmp(key, "environment") == 0 || strcmp(key, "compile") == 0 || strcmp(key, "context") == 0) &&
+            !json_is_object(value))
             return error_spec(err, "languages", "%s: '%s' must be an object", source, key);
     }
     return 0;
 }
 
+/* The runner of a context is started in the same surroundings as code. */
+static int read_context(const json_t *object, struct language *row, const char *source, struct error *err)
+{
+    static const char *const context_keys[] = {"file", "run", NULL};
+    const json_t *context = json_object_get(object, "context");
+    if (!context)
+        return 0;
+    int status = refuse_unknown_keys(context, context_keys, source, err);
+    if (status < 0)
+        return status;
+    row->context_file = read_text(context, "file");
+    if (!row->context_file || !text_is_plain_name(row->context_file))
+        return error_spec(err, "languages", "%s: '%s': 'context' needs a plain 'file' name", source,
+                          row->name);
+    status = read_step(context, &row->context, source, err);
+    return status < 0 ? status : read_environment(object, &row->context.environment, source, err);
+}
+
 static int read_row(const json_t *object, struct language *row, const char *source, struct error *err)
 {
-    static const char *const row_keys[] = {"name",  "extensions", "find",        "file",    "run",
-                                           "probe", "compile",    "environment", "missing", NULL};
+    static const char *const row_keys[] = {"name",    "extensions",  "find",    "file",    "run", "probe",
+                                           "compile", "environment", "missing", "context", NULL};
     static const char *const compile_keys[] = {"find", "run", "environment", "artifact", NULL};
     int status = refuse_unknown_keys(object, row_keys, source, err);
     if (status < 0)
@@ -132,6 +153,8 @@ static int read_row(const json_t *object, struct language *row, const char *sour
         status = read_list(object, "probe", &row->probe, source, err);
     if (status == 0)
         status = read_step(object, &row->run, source, err);
+    if (status == 0)
+        status = read_context(object, row, source, err);
     const json_t *compile = json_object_get(object, "compile");
     if (status < 0 || !compile)
         return status;

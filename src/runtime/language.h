@@ -26,7 +26,9 @@ struct language {
     bool has_compile;
     struct language_step compile;
     struct language_step run;
-    struct string_list probe; /* must exit 0 in a box for the row to be taken; may be empty */
+    struct string_list probe;     /* must exit 0 in a box for the row to be taken; may be empty */
+    char *context_file;           /* the runner of a context (runtime/runner.h); NULL: as `file` */
+    struct language_step context; /* how it is run; empty: as code is */
 };
 
 struct language_table {

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""Packs the Python runner into one archive that the interpreter can execute, as bytes of the library.
+"""Packs the runners of contexts, each into one file that its interpreter executes, as bytes of the library.
 
-Usage: pack_runner.py GUEST_FOLDER fork.so runner_archive.h"""
+Usage: pack_runner.py GUEST_FOLDER fork.so cloche-shell runner.js runner_archives.h
+
+Python: an archive of modules, with the library that forks it. JavaScript: one script with the modules in it, written as
+runner.js too, for the tests. Bash: a program of its own, see guest/bash."""
 import io
+import json
 import pathlib
 import sys
 import zipfile
@@ -10,8 +14,26 @@ import zipfile
 MAIN = "from cloche.runner import main\nmain()\n"
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # so that the same sources make the same bytes
 
+SCRIPT = """\
+"use strict";
+// Made from guest/javascript.
+// Names of the code's own stand before the global ones, here too: a `let Promise` must not become ours.
+const { Array, ArrayBuffer, Atomics, Buffer, Error, Int32Array, JSON, Map, Math, Number, Object, Promise, Proxy, RangeError, Set,
+  SharedArrayBuffer, String, Symbol, SyntaxError, TypeError, WeakSet, clearInterval, process, setImmediate, setInterval, setTimeout } = globalThis;
+const modules = {};
+const loaded = {};
+function load(name) {
+  if (!modules[name]) return require(name);
+  if (!loaded[name]) {
+    loaded[name] = { exports: {} };
+    modules[name](loaded[name], load);
+  }
+  return loaded[name].exports;
+}
+"""
 
-def archive(folder, fork_library):
+
+def python_archive(folder, fork_library):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as into:
         into.writestr(zipfile.ZipInfo("__main__.py", LONG_AGO), MAIN)
@@ -21,13 +43,30 @@ def archive(folder, fork_library):
     return packed.getvalue()
 
 
-def main():
-    content = archive(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))
+def javascript_script(folder):
+    parts = [SCRIPT]
+    for path in sorted(folder.glob("cloche/*.js")):
+        name = json.dumps(f"./{path.stem}")
+        parts.append(f"modules[{name}] = (module, require) => {{\n{path.read_text(encoding='utf-8')}}};\n")
+    parts.append('load("./runner");\n')
+    return "".join(parts).encode()
+
+
+def write_array(header, name, content):
     lines = [", ".join(map(str, content[at:at + 32])) for at in range(0, len(content), 32)]
-    with open(sys.argv[3], "w", encoding="ascii") as header:
-        header.write("/* Made from guest/python. */\nstatic const unsigned char runner_archive[] = {\n    ")
-        header.write(",\n    ".join(lines))
-        header.write("};\n")
+    header.write(f"static const unsigned char runner_{name}[] = {{\n    ")
+    header.write(",\n    ".join(lines))
+    header.write("};\n")
+
+
+def main():
+    guest, fork_library, shell, script, target = map(pathlib.Path, sys.argv[1:])
+    script.write_bytes(javascript_script(guest / "javascript"))
+    with open(target, "w", encoding="ascii") as header:
+        header.write("/* Made from guest/. */\n")
+        write_array(header, "python", python_archive(guest / "python", fork_library))
+        write_array(header, "javascript", script.read_bytes())
+        write_array(header, "bash", shell.read_bytes())
 
 
 main()

@@ -1,8 +1,22 @@
-/* The runner of a language as a program for a box: a spec that runs it. */
+/* The runners of contexts, one for each language that has contexts: guest/, packed by pack_runner.py. How one
+ * is started is told by the `context` of the language's row. */
 #pragma once
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "spec/spec.h"
 
-/* Fills in the code and its arguments. The spec must not have code or a command of its own. */
+struct runner {
+    const char *language;
+    struct slice code;
+};
+
+/* NULL: there are no contexts in that language. */
+const struct runner *runner_find(const char *language);
+
+/* "python, javascript, …" */
+int runner_names(struct buffer *into);
+
+/* Makes the runner of its language (python, if it names none) the program of a spec, which must have no code
+ * or command of its own. */
 int runner_prepare_spec(struct spec *spec, struct error *err);

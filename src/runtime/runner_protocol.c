@@ -143,10 +143,10 @@ static int read_end(const json_t *header, struct runner_event *event, struct err
         return refuse(err, "an end without a status or duration");
     event->status = (enum runner_status)status;
     event->duration_us = json_integer_value(duration);
-    if (status == RUNNER_STATUS_exit) {
+    if (status == RUNNER_STATUS_exit || exit_code) {
         if (!json_is_integer(exit_code) || json_integer_value(exit_code) < 0 ||
             json_integer_value(exit_code) > 255)
-            return refuse(err, "an exit without a code");
+            return refuse(err, "an exit without a code, or with a wrong one");
         event->exit_code = (int)json_integer_value(exit_code);
     }
     if (status == RUNNER_STATUS_error || status == RUNNER_STATUS_interrupted) {

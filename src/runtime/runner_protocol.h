@@ -69,7 +69,7 @@ struct runner_event {
     double fraction;  /* progress: 0 to 1; -1: unknown */
     const char *text; /* progress, refused, completeness */
     enum runner_status status;
-    int exit_code; /* end with exit */
+    int exit_code; /* end with exit; of the last command, where the language has such */
     int64_t duration_us;
     const char *error_name, *error_value, *traceback; /* end with error or interrupted */
     const char *language, *version;                   /* ready */

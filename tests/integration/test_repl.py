@@ -85,7 +85,7 @@ def test_unknown_order_gets_a_suggestion():
 def test_help_lists_every_order():
     shown = session(":help\n").stdout
     assert [line.split()[0] for line in shown.splitlines() if line.startswith(":")] == \
-        [":help", ":limits", ":restart", ":quit"]
+        [":help", ":limits", ":fork", ":back", ":restart", ":quit"]
 
 
 def test_limits_show_what_is_used_and_what_is_allowed(engine):

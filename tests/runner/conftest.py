@@ -8,8 +8,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import harness  # noqa: E402
 
 
-@pytest.fixture
-def context():
-    made = harness.Context()
-    yield made
-    made.close()
+def fixture_of(make):
+    @pytest.fixture
+    def made():
+        context = make()
+        yield context
+        context.close()
+    return made
+
+
+context = fixture_of(harness.Context)
+javascript = fixture_of(harness.JavaScriptContext)
+bash = fixture_of(harness.BashContext)

@@ -8,8 +8,10 @@ import struct
 import subprocess
 import tempfile
 
-GUEST = pathlib.Path(__file__).resolve().parents[2] / "guest" / "python"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GUEST = ROOT / "guest" / "python"
 PYTHON = "/usr/bin/python3"
+BUILD = pathlib.Path(os.environ.get("CLOCHE_BUILD", ROOT / "build")).resolve()
 
 
 class Ended:
@@ -58,14 +60,16 @@ class Ended:
 
 
 class Context:
+    COMMAND = [PYTHON, "-m", "cloche.runner"]
+
     def __init__(self, **environment):
         ours, theirs = socket.socketpair()
         self.home = tempfile.TemporaryDirectory()
         self.process = subprocess.Popen(
-            [PYTHON, "-m", "cloche.runner", str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd=self.home.name,
+            [*self.COMMAND, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd=self.home.name,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], "HOME": self.home.name, "LANG": "C.UTF-8", "PYTHONPATH": str(GUEST),
-                 "PYTHONDONTWRITEBYTECODE": "1", **environment})
+            env={"PATH": os.environ["PATH"], "HOME": self.home.name, "TMPDIR": self.home.name, "LANG": "C.UTF-8",
+                 "PYTHONPATH": str(GUEST), "PYTHONDONTWRITEBYTECODE": "1", **environment})
         theirs.close()
         self.socket = ours
         self.socket.settimeout(30)
@@ -93,6 +97,8 @@ class Context:
         self.count += 1
         self.send({"type": "run", "run": self.count, **fields}, code.encode())
         header, _ = self.receive()
+        while header["type"] in ("stdout", "stderr") and header["run"] is None:  # of a job, from before
+            header, _ = self.receive()
         assert header == {"type": "started", "run": self.count}
 
     def wait(self, on_event=lambda header, body: None):
@@ -110,6 +116,12 @@ class Context:
         self.start(code, **fields)
         return self.wait()
 
+    def completeness(self, code):
+        self.send({"type": "complete"}, code.encode())
+        header, _ = self.receive()
+        assert header["type"] == "completeness"
+        return header["text"]
+
     def interrupt(self):
         self.process.send_signal(signal.SIGINT)
 
@@ -121,3 +133,12 @@ class Context:
             self.process.kill()
             self.process.communicate()
             self.home.cleanup()
+
+
+class JavaScriptContext(Context):
+    """From the packed file, which is what a box is given."""
+    COMMAND = [os.environ.get("CLOCHE_TEST_NODE", "/usr/bin/node"), "--no-force-async-hooks-checks", str(BUILD / "runner.js")]
+
+
+class BashContext(Context):
+    COMMAND = [str(BUILD / "cloche-shell"), "/bin/bash"]

@@ -1,6 +1,8 @@
 """The Python runner by itself: what a context prints, shows and reports, and how its runs end."""
 import json
+import re
 import struct
+import threading
 import time
 
 import harness
@@ -80,6 +82,16 @@ def test_error_in_a_chain_is_clean_too(context):
     assert "cloche" not in error["traceback"]
 
 
+@pytest.mark.parametrize("text", ["a\\0b", "\\ud800", "\\\\u0000 \\\\\\0"])
+def test_error_with_odd_characters_is_one_that_the_host_can_read(context, text):
+    context.start(f"raise ValueError('{text}')")
+    head, _ = struct.unpack("<II", context.read(8))
+    header = context.read(head)
+    assert json.loads(header.decode())["error"]["name"] == "ValueError"
+    assert b"\\u0000" not in re.findall(rb"\\\\|\\u....", header), header
+    assert context.run("'alive'").value == "'alive'"
+
+
 def test_syntax_error_shows_the_place(context):
     error = context.run("x = (1,\ny = 2").end["error"]
     assert error["name"] == "SyntaxError" and "<run 1>" in error["traceback"] and "cloche" not in error["traceback"]
@@ -120,6 +132,17 @@ def test_interrupt_ends_the_run_and_keeps_the_state(context):
     ended = context.wait()
     assert ended.status == "interrupted" and ended.end["error"]["name"] == "KeyboardInterrupt"
     assert context.run("n > 3").value == "True"
+
+
+def test_interrupt_cuts_no_frame(context):
+    """It comes while the socket is full and is being emptied: a write then ends in the middle."""
+    for round_number in range(25):
+        timer = threading.Timer(0.1 + 0.007 * round_number, context.interrupt)
+        timer.start()
+        ended = context.run("while True: print('x' * 300_000)")
+        timer.join()
+        assert ended.status == "interrupted" and {len(body) for _, body in ended.events} <= {1, 300_000}
+        assert context.run("print('next')").stdout == "next\n"
 
 
 def test_interrupt_between_runs_does_nothing(context):

@@ -29,6 +29,58 @@ static void state_stays_from_run_to_run(void **state)
     }
 }
 
+static void javascript_keeps_its_state_too(void **state)
+{
+    (void)state;
+    need_root();
+    static const char *const fields[] = {"language", "javascript", NULL};
+    EACH_ENGINE
+    {
+        struct session *session = open_session(engines[e], fields, 0);
+        run(session, "const fs = require('fs'); let x = 20; fs.mkdirSync('d'); process.chdir('d');"
+                     "fs.writeFileSync('f', 'kept')");
+        assert_int_equal(session->outcome.status, RUNNER_STATUS_ok);
+        run(session,
+            "let y = await Promise.resolve(2); console.log('out'); x + fs.readFileSync('f').length - y");
+        assert_string_equal(text(&session->value), "22");
+        assert_string_equal(text(&session->out), "out\n");
+        run(session, "null.x");
+        assert_int_equal(session->outcome.status, RUNNER_STATUS_error);
+        assert_string_equal(text(&session->error_name), "TypeError");
+        run(session, "process.exit(3)");
+        assert_int_equal(session->outcome.status, RUNNER_STATUS_exit);
+        assert_int_equal(session->outcome.exit_code, 3);
+        run(session, "x");
+        assert_string_equal(text(&session->value), "20");
+        close_session(session);
+    }
+}
+
+static void bash_keeps_its_state_too(void **state)
+{
+    (void)state;
+    need_root();
+    static const char *const fields[] = {"language", "bash", NULL};
+    EACH_ENGINE
+    {
+        struct session *session = open_session(engines[e], fields, 0);
+        run(session, "x=20; f() { echo \"f $1 $x\"; }; mkdir d && cd d && echo kept >f");
+        assert_int_equal(session->outcome.status, RUNNER_STATUS_ok);
+        run(session, "f 1; cat f");
+        assert_string_equal(text(&session->out), "f 1 20\nkept\n");
+        run(session, "(exit 7)");
+        assert_int_equal(session->outcome.status, RUNNER_STATUS_error);
+        assert_int_equal(session->outcome.exit_code, 7);
+        assert_string_equal(text(&session->error_name), "ExitStatus");
+        run(session, "x=21; exit 3");
+        assert_int_equal(session->outcome.status, RUNNER_STATUS_exit);
+        assert_int_equal(session->outcome.exit_code, 3);
+        run(session, "f 2; cat f");
+        assert_string_equal(text(&session->out), "f 2 21\nkept\n");
+        close_session(session);
+    }
+}
+
 static void rich_results_come_out_of_the_box(void **state)
 {
     (void)state;
@@ -148,6 +200,29 @@ static void run_can_be_interrupted(void **state)
     }
 }
 
+static void busy_code_is_interrupted_when_its_time_is_over(void **state)
+{
+    (void)state;
+    need_root();
+    static const struct {
+        const char *language, *busy, *next, *shown;
+    } each[] = {{"javascript", "let n = 0; while (true) n++", "console.log(n > 0)", "true\n"},
+                {"bash", "n=0; while :; do n=1; done", "echo $n", "1\n"},
+                {"bash", "n=5; sleep 100", "echo $n", "5\n"}};
+    EACH_ENGINE
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        const char *const fields[] = {"language", each[i].language, "wall", "500ms", NULL};
+        struct session *session = open_session(engines[e], fields, 0);
+        run(session, each[i].busy);
+        assert_true(session->outcome.timed_out);
+        assert_false(session->outcome.died);
+        assert_int_equal(session->outcome.status, RUNNER_STATUS_interrupted);
+        run(session, each[i].next);
+        assert_string_equal(text(&session->out), each[i].shown);
+        close_session(session);
+    }
+}
+
 static void runs_are_counted_and_output_is_limited(void **state)
 {
     (void)state;
@@ -204,6 +279,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(state_stays_from_run_to_run),
+        cmocka_unit_test(javascript_keeps_its_state_too),
+        cmocka_unit_test(bash_keeps_its_state_too),
         cmocka_unit_test(rich_results_come_out_of_the_box),
         cmocka_unit_test(runs_are_limited_in_time_and_the_context_lives_on),
         cmocka_unit_test(run_that_does_not_listen_ends_the_context),
@@ -211,6 +288,7 @@ int main(void)
         cmocka_unit_test(interpreter_that_dies_says_how),
         cmocka_unit_test(runner_that_lies_is_only_believed_as_the_guest),
         cmocka_unit_test(run_can_be_interrupted),
+        cmocka_unit_test(busy_code_is_interrupted_when_its_time_is_over),
         cmocka_unit_test(runs_are_counted_and_output_is_limited),
         cmocka_unit_test(other_programs_are_heard_too),
         cmocka_unit_test(what_is_no_context_is_refused),

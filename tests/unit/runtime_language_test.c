@@ -154,6 +154,33 @@ static void compile_step_is_read(void **state)
     language_table_free(&table);
 }
 
+static void start_of_a_context_is_read(void **state)
+{
+    struct language_table table;
+    load_well(
+        *state,
+        "{\"name\": \"d\", \"file\": \"main.d\", \"run\": [\"{code}\"], \"environment\": {\"D\": \"1\"}, "
+        "\"context\": {\"file\": \"runner.d\", \"run\": [\"{runtime}\", \"-x\", \"{code}\"]}}",
+        &table);
+    const struct language *row = &table.rows[0];
+    assert_string_equal(row->context_file, "runner.d");
+    assert_int_equal(row->context.run.count, 3);
+    assert_string_equal(row->context.run.items[1], "-x");
+    assert_string_equal(row->context.environment.items[0], "D=1");
+    language_table_free(&table);
+    static const char *const wrong[][2] = {{"[]", "object"},
+                                           {"{\"run\": [\"x\"]}", "plain 'file' name"},
+                                           {"{\"file\": \"a/b\", \"run\": [\"x\"]}", "plain 'file' name"},
+                                           {"{\"file\": \"a\"}", "without 'run'"},
+                                           {"{\"file\": \"a\", \"run\": [\"x\"], \"dance\": 1}", "dance"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "{\"name\": \"d\", \"file\": \"d\", \"run\": [\"d\"], \"context\": %s}",
+                 wrong[i][0]);
+        LOAD_REFUSED(*state, text, wrong[i][1]);
+    }
+}
+
 static void later_files_come_first_and_all_before_the_built_in(void **state)
 {
     struct language_table table;
@@ -386,6 +413,7 @@ int main(void)
         SCRATCH_TEST(built_in_rows_are_sound),
         SCRATCH_TEST(row_can_be_added_without_code),
         SCRATCH_TEST(compile_step_is_read),
+        SCRATCH_TEST(start_of_a_context_is_read),
         SCRATCH_TEST(later_files_come_first_and_all_before_the_built_in),
         SCRATCH_TEST(unknown_keys_are_refused_by_name),
         SCRATCH_TEST(wrong_types_are_refused),

@@ -97,6 +97,13 @@ static void end_tells_how(void **state)
                      1);
     assert_int_equal(event.exit_code, 7);
     assert_int_equal(event.run, -1);
+    assert_int_equal(read_one(&reader,
+                              "{\"type\":\"end\",\"status\":\"error\",\"exit_code\":2,\"duration_us\":0,"
+                              "\"error\":{\"name\":\"ExitStatus\",\"value\":\"2\",\"traceback\":\"\"}}",
+                              "", &event, &err),
+                     1);
+    assert_int_equal(event.status, RUNNER_STATUS_error);
+    assert_int_equal(event.exit_code, 2);
 }
 
 static void what_does_not_fit_is_refused(void **state)
@@ -129,6 +136,8 @@ static void what_does_not_fit_is_refused(void **state)
         {"{\"type\":\"end\",\"status\":\"fine\",\"duration_us\":1}", ""},
         {"{\"type\":\"end\",\"status\":\"exit\",\"duration_us\":1}", ""},
         {"{\"type\":\"end\",\"status\":\"exit\",\"exit_code\":256,\"duration_us\":1}", ""},
+        {"{\"type\":\"end\",\"status\":\"ok\",\"exit_code\":-1,\"duration_us\":1}", ""},
+        {"{\"type\":\"end\",\"status\":\"ok\",\"exit_code\":\"0\",\"duration_us\":1}", ""},
         {"{\"type\":\"end\",\"status\":\"error\",\"duration_us\":1}", ""},
         {"{\"type\":\"ready\",\"protocol\":2}", ""},
     };

@@ -5,6 +5,7 @@ the runner trusts the host, which made it."""
 import array
 import json
 import os
+import re
 import socket
 import struct
 
@@ -12,6 +13,11 @@ LENGTHS = struct.Struct("<II")
 HEADER_MAX = 1 << 20
 BODY_MAX = 64 << 20
 DESCRIPTORS_SPACE = socket.CMSG_SPACE(16 * array.array("i").itemsize)
+
+
+def without_nul(text):
+    """The host takes no JSON with a NUL in it (nor with half a character, which becomes '?')."""
+    return re.sub(r"\\(u0000|.)", lambda escape: "\ufffd" if escape[1] == "u0000" else escape[0], text)
 
 
 class Closed(Exception):
@@ -28,7 +34,7 @@ class Channel:
         self.received_fds = array.array("i")  # with the message that was read last
 
     def send(self, header, body=b""):
-        head = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogateescape")
+        head = without_nul(json.dumps(header, ensure_ascii=False, separators=(",", ":"))).encode("utf-8", "replace")
         frame = memoryview(LENGTHS.pack(len(head), len(body)) + head + body)
         with self.lock:
             while frame:
