@@ -2,7 +2,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all demo test test-sanitized test-vm bench fuzz format clean install
+.PHONY: all demo test test-sanitized test-vm bench soak fuzz format clean install
 
 all:
 	@setup/install build
@@ -33,6 +33,11 @@ bench:
 	@setup/install build demo bench
 	@$(MAKE) --no-print-directory all
 	@bench/cold_start; cold=$$?; bench/warm_start && exit $$cold
+
+soak:
+	@setup/install build test
+	@$(MAKE) --no-print-directory all
+	@tests/soak/run --minutes $(or $(MINUTES),10) --runs $(or $(RUNS),50000)
 
 fuzz:
 	@setup/install build test

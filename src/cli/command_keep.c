@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -143,8 +144,19 @@ static int watch_signals(void)
     return signalfd(-1, &ending, SFD_CLOEXEC);
 }
 
+/* A box that waits has some thirty open; the usual soft limit would end at thirty boxes. */
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit); /* if not: fewer boxes */
+    }
+}
+
 static int keep(struct keep_options *given, struct error *err)
 {
+    allow_descriptors();
     struct policy policy = {0};
     int status = policy_load(given->config_path, &policy, err);
     if (status < 0)
@@ -154,7 +166,7 @@ static int keep(struct keep_options *given, struct error *err)
     struct service *service = NULL;
     status = pool_open(&policy, &given->pool, &pool, err);
     if (status == 0)
-        status = service_open(pool, &policy, &service, err);
+        status = service_open(pool, &service, err);
     if (status == 0 && !given->quiet) {
         fprintf(stderr, "cloche: keeping; `cloche run --warm` finds it. Warming up…\n");
         if (pool_await_warm(pool, WARM_MS))
@@ -173,7 +185,8 @@ static int keep(struct keep_options *given, struct error *err)
 static int keep_main(int argc, char **argv)
 {
     struct error err = {0};
-    struct keep_options given = {.pool = {.minimum = 2, .maximum = 32}};
+    struct keep_options given = {
+        .pool = {.minimum = POOL_SPARES_DEFAULT, .maximum = POOL_SPARES_MAX_DEFAULT}};
     int status = parse(argc, argv, &given, &err);
     if (status > 0)
         return 0;

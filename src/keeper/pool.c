@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "keeper/collect.h"
+#include "keeper/run.h"
 #include "keeper/spare.h"
 
 #include <errno.h>
@@ -524,6 +525,20 @@ int pool_run(struct pool *pool, struct spec *spec, const struct supervise_io *io
     pool->state.running--;
     pthread_mutex_unlock(&pool->lock);
     return status;
+}
+
+int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
+               struct error *err)
+{
+    int status = spec_validate(spec, pool->policy, err);
+    if (status < 0)
+        return status;
+    status = pool_fits(pool, spec) ? pool_run(pool, spec, io, ret, err) : -EAGAIN;
+    if (status != -EAGAIN)
+        return status;
+    if (err)
+        *err = (struct error){0};
+    return keeper_run_validated(spec, pool->policy, io, ret, err);
 }
 
 void pool_hint(struct pool *pool, int spares)

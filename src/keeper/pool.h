@@ -15,6 +15,8 @@
 
 struct pool;
 
+enum { POOL_SPARES_DEFAULT = 2, POOL_SPARES_MAX_DEFAULT = 32 };
+
 struct pool_options {
     int minimum, maximum; /* spares */
     int64_t rotate_ms;    /* age of a zygote; 0: an hour */
@@ -38,6 +40,10 @@ bool pool_fits(struct pool *pool, const struct spec *spec);
 /* Like keeper_run for a spec that fits. -EAGAIN: it could not be had from the pool, and nothing of it ran. */
 int pool_run(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
              struct error *err);
+
+/* Validates the spec, and runs it by the pool if it fits, else cold. */
+int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
+               struct error *err);
 
 /* A conversation starts: have so many spares more ready than demand asks for, for a while. */
 void pool_hint(struct pool *pool, int spares);

@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
-#include "keeper/run.h"
 #include "keeper/wire.h"
 
 #include <errno.h>
@@ -21,7 +20,6 @@ enum { BACKLOG = 512, CONNECTIONS_MAX = 1024, STACK_BYTES = 512 << 10 };
 
 struct service {
     struct pool *pool;
-    const struct policy *policy;
     int listen_fd;
     char path[400];
     pthread_mutex_t lock;
@@ -57,15 +55,13 @@ static int listen_at(const char *path, struct error *err)
     return take_fd(&fd);
 }
 
-int service_open(struct pool *pool, const struct policy *policy, struct service **ret, struct error *err)
+int service_open(struct pool *pool, struct service **ret, struct error *err)
 {
     struct service *service = calloc(1, sizeof *service);
     if (!service)
         return error_host(err, -ENOMEM, "no memory for a keeper");
-    *service = (struct service){.pool = pool,
-                                .policy = policy,
-                                .lock = PTHREAD_MUTEX_INITIALIZER,
-                                .changed = PTHREAD_COND_INITIALIZER};
+    *service = (struct service){
+        .pool = pool, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     wire_path(service->path, sizeof service->path);
     service->listen_fd = listen_at(service->path, err);
     if (service->listen_fd < 0) {
@@ -84,21 +80,6 @@ static bool is_own_client(int fd)
     socklen_t size = sizeof who;
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
            (who.uid == geteuid() || who.uid == 0);
-}
-
-static int run_request(struct service *service, struct spec *spec, const struct supervise_io *io,
-                       struct result **ret, struct error *err)
-{
-    int status = spec_validate(spec, service->policy, err);
-    if (status < 0)
-        return status;
-    status = -EAGAIN;
-    if (pool_fits(service->pool, spec))
-        status = pool_run(service->pool, spec, io, ret, err);
-    if (status != -EAGAIN)
-        return status;
-    *err = (struct error){0};
-    return keeper_run_validated(spec, service->policy, io, ret, err);
 }
 
 static int answer_run(struct connection *connection, const json_t *request, struct buffer *code, int *fds)
@@ -122,7 +103,7 @@ static int answer_run(struct connection *connection, const json_t *request, stru
         .cancel_fd = connection->fd, /* nothing comes while a run is under way, but its end */
     };
     if (status == 0)
-        status = run_request(connection->service, spec, &io, &result, &err);
+        status = pool_serve(connection->service->pool, spec, &io, &result, &err);
     if (status < 0)
         return wire_send(connection->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
                          (struct slice){"", 0}, NULL, 0);

@@ -11,7 +11,7 @@
 
 struct service;
 
-int service_open(struct pool *pool, const struct policy *policy, struct service **ret, struct error *err);
+int service_open(struct pool *pool, struct service **ret, struct error *err);
 
 /* Serves until stop_fd is readable; then no new request is taken, and those under way are ended after
  * drain_ms. */

@@ -1,13 +1,11 @@
 /* The public API, over the inner objects. */
-#include <cloche/cloche.h>
+#include "library/library_inside.h"
 
 #include "keeper/run.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-#define API __attribute__((visibility("default")))
 
 static struct spec *inner_spec(struct cloche_spec *spec)
 {
@@ -19,7 +17,7 @@ static const struct result *inner_result(const struct cloche_result *result)
     return (const struct result *)result;
 }
 
-static void give_error(const struct error *from, struct cloche_error *into)
+void library_give_error(const struct error *from, struct cloche_error *into)
 {
     if (!into)
         return;
@@ -45,7 +43,7 @@ API int cloche_spec_set(struct cloche_spec *spec, const char *field, const char 
     struct error error = {0};
     int status = spec_set(inner_spec(spec), field, value, &error);
     if (status < 0)
-        give_error(&error, err);
+        library_give_error(&error, err);
     return status;
 }
 
@@ -57,7 +55,7 @@ API int cloche_spec_set_code(struct cloche_spec *spec, const void *code, size_t 
     if (status == 0 && buffer_append(&inner_spec(spec)->code, code, length) < 0)
         status = error_host(&error, -ENOMEM, "code");
     if (status < 0)
-        give_error(&error, err);
+        library_give_error(&error, err);
     return status;
 }
 
@@ -67,7 +65,7 @@ API int cloche_spec_read_json(struct cloche_spec *spec, const char *json, size_t
     struct error error = {0};
     int status = spec_read_json(inner_spec(spec), json, length, &error);
     if (status < 0)
-        give_error(&error, err);
+        library_give_error(&error, err);
     return status;
 }
 
@@ -77,33 +75,37 @@ API void cloche_spec_set_stdin_fd(struct cloche_spec *spec, int fd)
     inner_spec(spec)->stdin_fd = fd;
 }
 
-struct output_bridge {
-    const struct cloche_options *options;
-};
-
 static void bridge_output(void *data, enum supervise_stream stream, const char *bytes, size_t length)
 {
-    const struct output_bridge *bridge = data;
-    bridge->options->output(bridge->options->data, stream == STREAM_STDOUT ? 1 : 2, bytes, length);
+    const struct cloche_options *options = data;
+    options->output(options->data, stream == STREAM_STDOUT ? 1 : 2, bytes, length);
+}
+
+const struct cloche_options *library_options(const struct cloche_options *options)
+{
+    static const struct cloche_options none;
+    return options ? options : &none;
+}
+
+struct supervise_io library_io(const struct cloche_options *options)
+{
+    return (struct supervise_io){
+        .forward_fd = {-1, -1},
+        .output = options->output ? bridge_output : NULL,
+        .data = (void *)(uintptr_t)options,
+        .cancel_fd = options->cancel_fd > 0 ? options->cancel_fd : -1,
+    };
 }
 
 API int cloche_run(struct cloche_spec *spec, const struct cloche_options *options,
                    struct cloche_result **ret_result, struct cloche_error *err)
 {
-    static const struct cloche_options none;
-    if (!options)
-        options = &none;
+    options = library_options(options);
     struct error error = {0};
     struct policy policy;
     int status = policy_load(options->config_path, &policy, &error);
     if (status == 0) {
-        struct output_bridge bridge = {options};
-        struct supervise_io io = {
-            .forward_fd = {-1, -1},
-            .output = options->output ? bridge_output : NULL,
-            .data = &bridge,
-            .cancel_fd = options->cancel_fd > 0 ? options->cancel_fd : -1,
-        };
+        const struct supervise_io io = library_io(options);
         struct result *result = NULL;
         status = keeper_run(inner_spec(spec), &policy, &io, &result, &error);
         if (status == 0)
@@ -111,7 +113,7 @@ API int cloche_run(struct cloche_spec *spec, const struct cloche_options *option
         policy_free(&policy);
     }
     if (status < 0)
-        give_error(&error, err);
+        library_give_error(&error, err);
     return status;
 }
 

@@ -60,6 +60,11 @@ def test_example_of_the_build_works():
     assert "stdout: 42\n" in done.stdout and "cause:  exit (exit code 0)" in done.stdout
 
 
+def test_example_of_forks_works():
+    done = subprocess.run([box.BUILD / "example-fork-context"], capture_output=True, text=True)
+    assert sorted(done.stdout.splitlines()) == ["branch 0: 45", "branch 1: 11"] and done.returncode == 0, done
+
+
 def test_example_is_about_thirty_lines():
     assert 20 <= len(EXAMPLE.read_text().splitlines()) <= 40
 

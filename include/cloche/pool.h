@@ -1,0 +1,43 @@
+/* A pool of warm boxes: python runs that find an interpreter with its libraries loaded. */
+#ifndef CLOCHE_POOL_H
+#define CLOCHE_POOL_H
+
+#include <cloche/error.h>
+#include <cloche/result.h>
+#include <cloche/run.h>
+#include <cloche/spec.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct cloche_pool;
+
+struct cloche_pool_options {
+    const char *config_path; /* as in cloche_options */
+    int spares, spares_max;  /* boxes kept ready: at least, at most; 0: 2 and 32 */
+    const char *image;       /* NULL: the configuration's */
+    const char *const *preload;
+    size_t preload_count; /* modules that are imported once */
+};
+
+/* Returns at once; until it is warm, runs are cold. */
+int cloche_pool_open(const struct cloche_pool_options *options, struct cloche_pool **ret, struct cloche_error *err);
+
+/* 1 when it is warm, 0 when it is not after so long. */
+int cloche_pool_await_warm(struct cloche_pool *pool, int timeout_ms);
+
+/* Like cloche_run: from a spare, from a fork on demand, or cold where the spec does not fit the pool. */
+int cloche_pool_run(struct cloche_pool *pool, struct cloche_spec *spec, const struct cloche_options *options,
+                    struct cloche_result **ret_result, struct cloche_error *err);
+
+/* A conversation starts: have so many more spares ready for a while. */
+void cloche_pool_hint(struct cloche_pool *pool, int spares);
+
+/* Ends it with all its boxes; accepts NULL. No run may be under way. */
+void cloche_pool_close(struct cloche_pool *pool);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
