@@ -19,7 +19,8 @@ int main(void)
     struct cloche_error err;
     struct cloche_outcome outcome;
     const char *setup = "numbers = list(range(10))";
-    struct cloche_branch branches[] = {{.code = "print(sum(numbers))"}, {.code = "numbers.append(1); print(len(numbers))"}};
+    struct cloche_branch branches[] = {{.code = "print(sum(numbers))"},
+                                       {.code = "numbers.append(1); print(len(numbers))"}};
     if (cloche_context_open(cloche_spec_new(), NULL, &context, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return 1;

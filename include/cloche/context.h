@@ -54,15 +54,15 @@ struct cloche_outcome {
 
 typedef void (*cloche_event_function)(void *data, const struct cloche_event *event);
 
-/* The spec says language (python, javascript, bash), image, limits, inputs; it has no code. It is taken, also on
- * failure. Returns when the interpreter is ready. */
+/* The spec says language (python, javascript, bash), image, limits, inputs; it has no code. It is taken, also
+ * on failure. Returns when the interpreter is ready. */
 int cloche_context_open(struct cloche_spec *spec, const struct cloche_context_options *options,
                         struct cloche_context **ret, struct cloche_error *err);
 
 /* Runs code; `event` (may be NULL) is told what it says as it comes. `stdin_text` NULL: none is given. */
-int cloche_context_run(struct cloche_context *context, const char *code, size_t length, const char *stdin_text,
-                       cloche_event_function event, void *data, struct cloche_outcome *ret,
-                       struct cloche_error *err);
+int cloche_context_run(struct cloche_context *context, const char *code, size_t length,
+                       const char *stdin_text, cloche_event_function event, void *data,
+                       struct cloche_outcome *ret, struct cloche_error *err);
 
 /* From any thread, for the run that is under way. */
 int cloche_context_interrupt(struct cloche_context *context);
@@ -71,9 +71,10 @@ int cloche_context_extend(struct cloche_context *context, int64_t extra_ms, stru
 /* A fresh interpreter in its place. */
 int cloche_context_restart(struct cloche_context *context, struct cloche_error *err);
 
-/* A copy, between two runs: variables and files as they are now, in a box of its own. Kept aside, it is a point to
- * come back to: fork it as often as you like. python only. */
-int cloche_context_fork(struct cloche_context *context, struct cloche_context **ret, struct cloche_error *err);
+/* A copy, between two runs: variables and files as they are now, in a box of its own. Kept aside, it is a
+ * point to come back to: fork it as often as you like. python only. */
+int cloche_context_fork(struct cloche_context *context, struct cloche_context **ret,
+                        struct cloche_error *err);
 
 /* One continuation of a context: code in, what came of it out. */
 struct cloche_branch {
@@ -84,9 +85,9 @@ struct cloche_branch {
     struct cloche_outcome outcome;
 };
 
-/* Forks the context for each, runs all side by side, and closes them. `event` is told which branch speaks; `ended`
- * (may be NULL) is called when one has ended, and chooses it by returning 1: the others are ended, and it is
- * *ret_winner (may be NULL), to be closed by the caller. */
+/* Forks the context for each, runs all side by side, and closes them. `event` is told which branch speaks;
+ * `ended` (may be NULL) is called when one has ended, and chooses it by returning 1: the others are ended,
+ * and it is *ret_winner (may be NULL), to be closed by the caller. */
 int cloche_context_run_branches(struct cloche_context *context, struct cloche_branch *branches, size_t count,
                                 void (*event)(void *data, size_t branch, const struct cloche_event *event),
                                 int (*ended)(void *data, size_t branch), void *data,

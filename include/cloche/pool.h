@@ -22,7 +22,8 @@ struct cloche_pool_options {
 };
 
 /* Returns at once; until it is warm, runs are cold. */
-int cloche_pool_open(const struct cloche_pool_options *options, struct cloche_pool **ret, struct cloche_error *err);
+int cloche_pool_open(const struct cloche_pool_options *options, struct cloche_pool **ret,
+                     struct cloche_error *err);
 
 /* 1 when it is warm, 0 when it is not after so long. */
 int cloche_pool_await_warm(struct cloche_pool *pool, int timeout_ms);

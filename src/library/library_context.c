@@ -93,8 +93,8 @@ API int cloche_context_open(struct cloche_spec *spec, const struct cloche_contex
     if (!made || !made->policy) {
         spec_free((struct spec *)spec);
         free(made);
-        return finish(error.code < 0 ? error.code : error_host(&error, -ENOMEM, "no memory for a context"), &error,
-                      err);
+        return finish(error.code < 0 ? error.code : error_host(&error, -ENOMEM, "no memory for a context"),
+                      &error, err);
     }
     const struct context_options inner = inner_options(made);
     int status = context_open((struct spec *)spec, &made->policy->policy, &inner, &made->context, &error);
@@ -172,9 +172,9 @@ static void give_outcome(const struct context_outcome *from, struct cloche_outco
                                     .truncated_bytes = from->truncated_bytes};
 }
 
-API int cloche_context_run(struct cloche_context *context, const char *code, size_t length, const char *stdin_text,
-                           cloche_event_function event, void *data, struct cloche_outcome *ret,
-                           struct cloche_error *err)
+API int cloche_context_run(struct cloche_context *context, const char *code, size_t length,
+                           const char *stdin_text, cloche_event_function event, void *data,
+                           struct cloche_outcome *ret, struct cloche_error *err)
 {
     struct error error = {0};
     struct context_outcome outcome;
@@ -215,7 +215,8 @@ static struct cloche_context *wrap_fork(const struct cloche_context *parent)
     return made;
 }
 
-API int cloche_context_fork(struct cloche_context *context, struct cloche_context **ret, struct cloche_error *err)
+API int cloche_context_fork(struct cloche_context *context, struct cloche_context **ret,
+                            struct cloche_error *err)
 {
     struct error error = {0};
     struct cloche_context *made = wrap_fork(context);
@@ -232,10 +233,11 @@ API int cloche_context_fork(struct cloche_context *context, struct cloche_contex
     return 0;
 }
 
-API int cloche_context_run_branches(struct cloche_context *context, struct cloche_branch *branches, size_t count,
-                                    void (*event)(void *data, size_t branch, const struct cloche_event *event),
-                                    int (*ended)(void *data, size_t branch), void *data,
-                                    struct cloche_context **ret_winner, struct cloche_error *err)
+API int
+cloche_context_run_branches(struct cloche_context *context, struct cloche_branch *branches, size_t count,
+                            void (*event)(void *data, size_t branch, const struct cloche_event *event),
+                            int (*ended)(void *data, size_t branch), void *data,
+                            struct cloche_context **ret_winner, struct cloche_error *err)
 {
     struct error error = {0};
     struct hearing hearing = {.branch_event = event, .ended = ended, .data = data};

@@ -11,7 +11,8 @@ struct cloche_pool {
     struct pool *pool;
 };
 
-API int cloche_pool_open(const struct cloche_pool_options *options, struct cloche_pool **ret, struct cloche_error *err)
+API int cloche_pool_open(const struct cloche_pool_options *options, struct cloche_pool **ret,
+                         struct cloche_error *err)
 {
     static const struct cloche_pool_options none;
     if (!options)
@@ -25,7 +26,8 @@ API int cloche_pool_open(const struct cloche_pool_options *options, struct cloch
         if (string_list_add(&preload, options->preload[i]) < 0)
             status = error_host(&error, -ENOMEM, "no memory for a pool");
     struct pool_options inner = {.minimum = options->spares ? options->spares : POOL_SPARES_DEFAULT,
-                                 .maximum = options->spares_max ? options->spares_max : POOL_SPARES_MAX_DEFAULT,
+                                 .maximum =
+                                     options->spares_max ? options->spares_max : POOL_SPARES_MAX_DEFAULT,
                                  .image = options->image,
                                  .preload = &preload};
     if (status == 0)
@@ -45,8 +47,9 @@ API int cloche_pool_await_warm(struct cloche_pool *pool, int timeout_ms)
     return pool_await_warm(pool->pool, timeout_ms);
 }
 
-API int cloche_pool_run(struct cloche_pool *pool, struct cloche_spec *spec, const struct cloche_options *options,
-                        struct cloche_result **ret_result, struct cloche_error *err)
+API int cloche_pool_run(struct cloche_pool *pool, struct cloche_spec *spec,
+                        const struct cloche_options *options, struct cloche_result **ret_result,
+                        struct cloche_error *err)
 {
     struct error error = {0};
     struct result *result = NULL;
