@@ -26,6 +26,7 @@
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 enum {
@@ -119,6 +120,10 @@ static void become_init(const struct fork_state *state, long program)
             leave(72);
     raw_call(SYS_close_range, 0, 2, 0, 0, 0);
     raw_call(SYS_close_range, 6, ~0U, 0, 0, 0);
+    /* What the interpreter ignores would stay ignored, the end of children above all. */
+    static const unsigned long by_default[4];
+    for (int number = 1; number <= 64; number++)
+        raw_call(SYS_rt_sigaction, number, RAW(by_default), 0, 8, 0);
     char text[24];
     char *const arguments[] = {(char[]){"init"}, number_text(program, text + sizeof text), 0};
     char *const environment[] = {0};
@@ -265,4 +270,84 @@ long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
         result = state.failure < 0 ? state.failure : -5;
     raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&former), 0, sizeof former, 0);
     return result;
+}
+
+enum { DESCRIPTORS_MAX = 16, LENGTHS = 8 };
+
+/* Takes `length` bytes; descriptors that come with them are added to the list. False at the end. */
+static int take(int channel, char *into, unsigned length, int *fds, int *fd_count)
+{
+    while (length > 0) {
+        union {
+            char bytes[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
+            struct cmsghdr align;
+        } space;
+        struct iovec vector = {into, length};
+        struct msghdr message = {.msg_iov = &vector,
+                                 .msg_iovlen = 1,
+                                 .msg_control = space.bytes,
+                                 .msg_controllen = sizeof space.bytes};
+        long got = raw_call(SYS_recvmsg, channel, RAW(&message), MSG_CMSG_CLOEXEC, 0, 0);
+        if (got == -4 /* EINTR */)
+            continue;
+        if (got <= 0)
+            return 0;
+        struct cmsghdr *header = (struct cmsghdr *)space.bytes;
+        if (message.msg_controllen >= CMSG_LEN(0) && header->cmsg_type == SCM_RIGHTS) {
+            unsigned count = (unsigned)((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+            for (unsigned i = 0; i < count && *fd_count < DESCRIPTORS_MAX; i++)
+                fds[(*fd_count)++] = ((const int *)CMSG_DATA(header))[i];
+        }
+        into += got;
+        length -= (unsigned)got;
+    }
+    return 1;
+}
+
+/* Takes a frame whose words do not matter: that it brings descriptors is the order. */
+static int take_order(int channel, int *fds, int *fd_count)
+{
+    unsigned lengths[2];
+    static char discarded[4096];
+    *fd_count = 0;
+    if (!take(channel, (char *)lengths, LENGTHS, fds, fd_count))
+        return 0;
+    for (unsigned long left = (unsigned long)lengths[0] + lengths[1]; left > 0;) {
+        unsigned step = left < sizeof discarded ? (unsigned)left : sizeof discarded;
+        if (!take(channel, discarded, step, fds, fd_count))
+            return 0;
+        left -= step;
+    }
+    return 1;
+}
+
+static void refuse(int channel)
+{
+    static const char header[] =
+        "{\"type\":\"refused\",\"run\":null,\"text\":\"the copy could not be made\"}";
+    static char frame[LENGTHS + sizeof header - 1] = {(char)(sizeof header - 1)};
+    for (unsigned i = 0; i < sizeof header - 1; i++)
+        frame[LENGTHS + i] = header[i];
+    raw_call(SYS_write, channel, RAW(frame), sizeof frame, 0, 0);
+}
+
+/* Forks at every order, without a word to the interpreter: each page of its memory that it touches between
+ * two forks has to be copied again, and breaks a huge one. Returns 0 in a copy, and 1 when the host is gone.
+ */
+__attribute__((visibility("default"))) long cloche_zygote(int channel, int *thread_id, int landlock_abi);
+long cloche_zygote(int channel, int *thread_id, int landlock_abi)
+{
+    static int fds[DESCRIPTORS_MAX];
+    int fd_count;
+    while (take_order(channel, fds, &fd_count)) {
+        long result =
+            fd_count >= FIRST_JOIN ? cloche_fork(fds, fd_count, thread_id, landlock_abi) : -22 /* EINVAL */;
+        if (result == 0)
+            return 0;
+        if (result < 0)
+            refuse(channel);
+        for (int i = 0; i < fd_count; i++)
+            raw_call(SYS_close, fds[i], 0, 0, 0, 0);
+    }
+    return 1;
 }

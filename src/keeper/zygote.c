@@ -96,8 +96,14 @@ static int preload(struct zygote *zygote, const struct string_list *modules, str
     status = runner_write_preload(&frame, modules);
     if (status == 0)
         status = runner_link_send(&zygote->link, &frame, NULL, 0);
-    return status < 0 ? error_host(err, status, "the zygote cannot be told what to load")
-                      : runner_link_await_ready(&zygote->link, PRELOAD_MS, err);
+    if (status == 0 && (status = runner_link_await_ready(&zygote->link, PRELOAD_MS, err)) < 0)
+        return status;
+    frame.length = 0;
+    if (status == 0)
+        status = runner_write_zygote(&frame, zygote->landlock_abi);
+    if (status == 0)
+        status = runner_link_send(&zygote->link, &frame, NULL, 0);
+    return status < 0 ? error_host(err, status, "the zygote cannot be told what to do") : 0;
 }
 
 int zygote_open(struct spec *spec, const struct policy *policy, const struct string_list *modules,

@@ -288,6 +288,12 @@ int runner_write_fork(struct buffer *into, int landlock_abi)
                        (struct slice){"", 0});
 }
 
+int runner_write_zygote(struct buffer *into, int landlock_abi)
+{
+    return write_frame(into, json_pack("{s:s, s:i}", "type", "zygote", "landlock", landlock_abi),
+                       (struct slice){"", 0});
+}
+
 int runner_write_preload(struct buffer *into, const struct string_list *modules)
 {
     return write_frame(into, json_pack("{s:s, s:o}", "type", "preload", "modules", json_of_list(modules)),

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import os
 import pkgutil
+import signal
 import sys
 import threading
 
@@ -33,6 +34,8 @@ def prepare():
     _libc = ctypes.CDLL(None, use_errno=True)
     _library.cloche_confine.restype = ctypes.c_long
     _library.cloche_confine.argtypes = [ctypes.c_int]
+    _library.cloche_zygote.restype = ctypes.c_long
+    _library.cloche_zygote.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
     _library.cloche_fork.restype = ctypes.c_long
     _library.cloche_fork.argtypes = [ctypes.POINTER(ctypes.c_int), ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
     return _library
@@ -109,6 +112,21 @@ def fork(fds, landlock_abi):
         raise Refused(f"the copy could not be made: {os.strerror(-result)}")
     _forked.add(result)
     return False
+
+
+def serve_as_zygote(channel_fd, landlock_abi):
+    """Returns in a copy; in the zygote itself only when the host is gone."""
+    library = prepare()
+    check()
+    address = _thread_id_address()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # copies that end are nobody's to ask about
+    ctypes.pythonapi.PyOS_BeforeFork()
+    is_over = library.cloche_zygote(channel_fd, address, landlock_abi)
+    if is_over:
+        os._exit(0)
+    ctypes.pythonapi.PyOS_AfterFork_Child()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    renew_randomness()
 
 
 def confine(ruleset_fd):

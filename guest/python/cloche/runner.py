@@ -106,6 +106,9 @@ class Runner:
                 script.rehearse(header)
                 socket.socket(fileno=os.dup(self.channel.fd)).close()
                 self.say_ready()
+            elif header.get("type") == "zygote":
+                forking.serve_as_zygote(self.channel.fd, header.get("landlock", 0))
+                self.say_ready()
             elif header.get("type") == "preload":
                 preload.load(header.get("modules", []))
                 self.say_ready()
