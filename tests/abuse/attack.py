@@ -5,7 +5,6 @@
     attack.leftovers(census)                          # what is on the host now and was not then
 """
 import atexit
-import fcntl
 import os
 import pathlib
 import shutil
@@ -14,8 +13,8 @@ import tempfile
 import time
 
 import box
+from leftovers import UID_BASE, differences, leftovers  # noqa: F401  (used by the tests as attack.…)
 
-UID_BASE = 0x7d000000  # of the boxes that root starts
 DEADLINE_GRACE_S = 1.0  # security.md: gone by the deadline plus one second
 
 _directory = None
@@ -60,45 +59,6 @@ SANITIZED = b"__asan_init" in box.CLOCHE.read_bytes() if box.CLOCHE.exists() els
 def small(peak, limit):
     """Is the launcher's peak of memory within the limit? Sanitizers take many times as much."""
     return SANITIZED or 0 < peak < limit
-
-
-def differences(before, now):
-    """Items that are there now and were not before, as a set."""
-    items = set()
-    for kind in ("groups", "processes", "records", "directories", "namespaces", "temporary"):
-        items |= {(kind, item) for item in now[kind]} - {(kind, item) for item in before[kind]}
-    if now["mounts"] > before["mounts"]:
-        items.add(("mounts", "more than before"))
-    return items
-
-
-def belongs_to_the_living(item):
-    """Boxes of somebody else's that run meanwhile hold the lock of their record."""
-    kind, what = item
-    if kind == "temporary":
-        return True  # of other users and other suites: root's boxes have nothing in /tmp
-    if kind == "processes":
-        number = what[2] - UID_BASE
-    else:
-        number = str(what).rsplit("-", 1)[-1]
-    try:
-        with open(f"/run/cloche/box-{number}") as record:
-            fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    return False
-
-
-def leftovers(before, seconds=3):
-    """What stays for as long as we look, and is not of a box that somebody else runs at the same time."""
-    left = differences(before, box.census())
-    deadline = time.monotonic() + seconds
-    while (left := {item for item in left if not belongs_to_the_living(item)}) and time.monotonic() < deadline:
-        time.sleep(0.05)
-        left &= differences(before, box.census())
-    return left
 
 
 def host_processes(marker):

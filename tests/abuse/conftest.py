@@ -1,6 +1,7 @@
 """Shared by the abuse tests: every test must leave the host as it found it."""
 import attack
 import box
+import keeper
 import pytest
 
 
@@ -9,6 +10,13 @@ def warm():
     """State directories exist after the first run of each engine."""
     for engine in box.ENGINES:
         box.raw("run", "--isolation", engine, "--", "/bin/true")
+    if not box.WARM:
+        yield
+        return
+    with keeper.Keeper("--spares", "4", "--preload", "json") as kept:
+        yield
+        state = kept.state()
+    assert state["hits"] + state["misses"] > 50, "the runs were not warm"
 
 
 @pytest.fixture(autouse=True)

@@ -104,13 +104,22 @@ static int group_attributes(const struct cgroup *group, const struct cgroup_limi
     return count;
 }
 
+static int write_attribute(const struct cgroup *group, const struct attribute *attribute)
+{
+    return file_write_attribute(group_dir(group, attribute->controller), attribute->file, attribute->value);
+}
+
 int cgroup_limit(const struct cgroup *group, const struct cgroup_limits *limits, struct error *err)
 {
     struct attribute attributes[8];
     int count = group_attributes(group, limits, false, attributes);
     for (int i = 0; i < count; i++) {
-        int status = file_write_attribute(group_dir(group, attributes[i].controller), attributes[i].file,
-                                          attributes[i].value);
+        int status = write_attribute(group, &attributes[i]);
+        /* v1: memory may not be above memory and swap together, which come next; where limits that stand are
+         * raised, those go first. */
+        if (status == -EINVAL && group->version == CGROUP_V1 && i + 1 < count &&
+            attributes[i].controller == CGROUP_MEMORY && write_attribute(group, &attributes[i + 1]) == 0)
+            status = write_attribute(group, &attributes[i]);
         if (status < 0 && !(attributes[i].may_be_missing && status == -ENOENT))
             return error_layer(err, "cgroup", status, "cannot set %s to %s", attributes[i].file,
                                attributes[i].value);
