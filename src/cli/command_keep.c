@@ -211,7 +211,8 @@ const struct command command_keep = {
     .description =
         "Stays, and keeps boxes ready in which an interpreter has loaded what most runs need. `cloche run\n"
         "--warm` takes one: with the same layers, limits and results as a run without it, and used only\n"
-        "once. Only its own user can reach it. It ends with SIGTERM or Ctrl-C, and all boxes end with it.",
+        "once. Only its own user can reach it. It ends with SIGTERM or Ctrl-C, and all boxes end with it.\n\n"
+        "Its socket is in the state directory; $CLOCHE_KEEPER (a path) names another, for both commands.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .main = keep_main,

@@ -14,7 +14,12 @@
 
 void wire_path(char *into, size_t size)
 {
+    const char *given = getenv("CLOCHE_KEEPER");
     char state[400];
+    if (given && given[0] == '/') {
+        snprintf(into, size, "%s", given);
+        return;
+    }
     record_state_path(state, sizeof state);
     snprintf(into, size, "%s/keeper.sock", state);
 }

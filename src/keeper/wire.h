@@ -13,7 +13,7 @@
 
 enum { WIRE_DESCRIPTORS = 3, WIRE_HEADER_MAX = 8 << 20, WIRE_BODY_MAX = 256 << 20 };
 
-/* The socket's path for this user. */
+/* The socket's path: $CLOCHE_KEEPER, or this user's own in the state directory. */
 void wire_path(char *into, size_t size);
 
 /* Takes the header. */

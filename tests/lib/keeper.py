@@ -8,11 +8,15 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 
 import box
 
 WARM_S = 60
+
+# A socket of the tests' own: others may have a keeper on this machine.
+os.environ["CLOCHE_KEEPER"] = os.path.join(tempfile.mkdtemp(prefix="cloche-keeper-"), "socket")
 
 
 class Keeper:
