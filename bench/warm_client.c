@@ -23,55 +23,31 @@ struct timing {
     int64_t first_us, end_us;
 };
 
-/* A thread waits for the answer, so that this one sees the first byte of output when it comes. */
-struct request {
-    int fd;
-    struct client_run run;
-    struct result *result;
-    struct error error;
-    int status;
-    int64_t ended_us;
-};
-
-static void *send_request(void *data)
-{
-    struct request *request = data;
-    scope_buffer json = {0};
-    request->status = client_run(request->fd, &request->run, request->result, &json, &request->error);
-    request->ended_us = clock_monotonic_us();
-    return NULL;
-}
-
-static int run_once(int fd, const struct spec *spec, bool in_thread, struct timing *ret)
+static int run_once(int fd, const struct spec *spec, struct timing *ret)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
         return -errno;
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    struct request request = {
-        .fd = fd,
-        .run = {.spec = spec, .fds = {null, ends[1], ends[1]}, .cancel_fd = -1},
-        .result = result_new(),
-    };
-    int64_t started_us = clock_monotonic_us();
-    pthread_t thread;
+    struct client_run run = {.spec = spec, .fds = {null, ends[1], ends[1]}, .cancel_fd = -1};
+    struct result *result = result_new();
+    struct error err = {0};
+    scope_buffer json = {0};
     char output[65536];
-    if (in_thread) {
-        pthread_create(&thread, NULL, send_request, &request);
-        ssize_t length = read(ends[0], output, sizeof output);
-        ret->first_us = length > 0 ? clock_monotonic_us() - started_us : -1;
-        pthread_join(thread, NULL);
-    } else {
-        send_request(&request);
+    int64_t started_us = clock_monotonic_us();
+    int status = client_send(fd, &run, &err);
+    struct pollfd polled[] = {{.fd = ends[0], .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    if (status == 0 && poll(polled, 2, -1) > 0 && polled[0].revents)
+        ret->first_us = read(ends[0], output, sizeof output) > 0 ? clock_monotonic_us() - started_us : -1;
+    else
         ret->first_us = -1;
-    }
-    ret->end_us = request.ended_us - started_us;
-    bool is_well =
-        request.status == 0 && request.result->cause == CAUSE_exit && request.result->exit_code == 0;
+    if (status == 0)
+        status = client_receive(fd, &run, result, &json, &err);
+    ret->end_us = clock_monotonic_us() - started_us;
+    bool is_well = status == 0 && result->cause == CAUSE_exit && result->exit_code == 0;
     if (!is_well)
-        fprintf(stderr, "warm_client: %s %s\n", request.status < 0 ? request.error.text : "",
-                request.result->detail);
-    result_free(request.result);
+        fprintf(stderr, "warm_client: %s %s\n", err.text, result->detail);
+    result_free(result);
     close(ends[0]);
     close(ends[1]);
     close(null);
@@ -108,7 +84,7 @@ static int measure_latency(int runs, int pause_ms, const char *code)
     for (int i = 0; i < runs; i++) {
         struct timing timing;
         usleep((useconds_t)pause_ms * 1000);
-        if (run_once(fd, spec, true, &timing) < 0)
+        if (run_once(fd, spec, &timing) < 0)
             failed++;
         else
             printf("%lld %lld\n", (long long)timing.first_us, (long long)timing.end_us);
@@ -133,7 +109,7 @@ static void *load_main(void *data)
     int fd = connect_or_exit();
     while (clock_monotonic_us() < load->until_us) {
         struct timing timing;
-        if (run_once(fd, spec, false, &timing) < 0) {
+        if (run_once(fd, spec, &timing) < 0) {
             load->failed++;
             continue;
         }

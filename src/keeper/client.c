@@ -55,8 +55,7 @@ static int receive_answer(int fd, json_t **ret, struct buffer *body, struct erro
     return err->code < 0 ? err->code : -EIO;
 }
 
-int client_run(int fd, const struct client_run *run, struct result *ret, struct buffer *ret_json,
-               struct error *err)
+int client_send(int fd, const struct client_run *run, struct error *err)
 {
     const struct spec *spec = run->spec;
     json_t *request = json_pack("{s:s, s:s, s:o, s:b, s:b}", "type", "run", "version", CLOCHE_VERSION, "spec",
@@ -68,8 +67,13 @@ int client_run(int fd, const struct client_run *run, struct result *ret, struct 
         count++;
     struct slice code = {spec->code.data ? spec->code.data : "", spec->has_code ? spec->code.length : 0};
     int status = wire_send(fd, request, code, run->fds, count);
-    if (status == 0)
-        status = wait_for_answer(fd, run->cancel_fd);
+    return status < 0 ? error_host(err, status, "the keeper went away") : 0;
+}
+
+int client_receive(int fd, const struct client_run *run, struct result *ret, struct buffer *ret_json,
+                   struct error *err)
+{
+    int status = wait_for_answer(fd, run->cancel_fd);
     if (status < 0)
         return error_host(err, status, "the keeper went away");
     json_t *answer = NULL;
@@ -78,6 +82,13 @@ int client_run(int fd, const struct client_run *run, struct result *ret, struct 
         status = error_host(err, -EPROTO, "the keeper's answer cannot be read");
     json_decref(answer);
     return status;
+}
+
+int client_run(int fd, const struct client_run *run, struct result *ret, struct buffer *ret_json,
+               struct error *err)
+{
+    int status = client_send(fd, run, err);
+    return status < 0 ? status : client_receive(fd, run, ret, ret_json, err);
 }
 
 int client_state(int fd, struct buffer *ret_json, struct error *err)

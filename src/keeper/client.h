@@ -19,5 +19,10 @@ struct client_run {
 int client_run(int fd, const struct client_run *run, struct result *ret, struct buffer *ret_json,
                struct error *err);
 
+/* The same in two steps. */
+int client_send(int fd, const struct client_run *run, struct error *err);
+int client_receive(int fd, const struct client_run *run, struct result *ret, struct buffer *ret_json,
+                   struct error *err);
+
 /* The keeper's state as JSON text. */
 int client_state(int fd, struct buffer *ret_json, struct error *err);

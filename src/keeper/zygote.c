@@ -103,7 +103,8 @@ static int preload(struct zygote *zygote, const struct string_list *modules, str
         status = runner_write_zygote(&frame, zygote->landlock_abi);
     if (status == 0)
         status = runner_link_send(&zygote->link, &frame, NULL, 0);
-    return status < 0 ? error_host(err, status, "the zygote cannot be told what to do") : 0;
+    return status < 0 ? error_host(err, status, "the zygote cannot be told what to do")
+                      : runner_link_await_ready(&zygote->link, READY_MS, err);
 }
 
 int zygote_open(struct spec *spec, const struct policy *policy, const struct string_list *modules,

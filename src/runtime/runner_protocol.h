@@ -109,7 +109,8 @@ int runner_write_question(struct buffer *into, struct slice code);
 /* Tells it to fork itself into the box whose descriptors come with the frame. */
 int runner_write_fork(struct buffer *into, int landlock_abi);
 
-/* Tells it to do nothing but that from now on, for every frame that brings descriptors. No answer. */
+/* Tells it to do nothing but that from now on, for every frame that brings descriptors. Answered by `ready`,
+ * which must be waited for: what comes before would be read by the interpreter. */
 int runner_write_zygote(struct buffer *into, int landlock_abi);
 
 /* Tells it to import these, and to get ready to be forked many times; answered by `ready`. */

@@ -117,7 +117,6 @@ def fork(fds, landlock_abi):
 def serve_as_zygote(channel_fd, landlock_abi):
     """Returns in a copy; in the zygote itself only when the host is gone."""
     library = prepare()
-    check()
     address = _thread_id_address()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # copies that end are nobody's to ask about
     ctypes.pythonapi.PyOS_BeforeFork()

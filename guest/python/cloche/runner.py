@@ -107,6 +107,8 @@ class Runner:
                 socket.socket(fileno=os.dup(self.channel.fd)).close()
                 self.say_ready()
             elif header.get("type") == "zygote":
+                forking.check()
+                self.say_ready()  # and not a byte is read by us from now on
                 forking.serve_as_zygote(self.channel.fd, header.get("landlock", 0))
                 self.say_ready()
             elif header.get("type") == "preload":

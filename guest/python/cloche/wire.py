@@ -12,6 +12,7 @@ import struct
 LENGTHS = struct.Struct("<II")
 HEADER_MAX = 1 << 20
 BODY_MAX = 64 << 20
+READ_AT_ONCE = 1 << 16
 DESCRIPTORS_SPACE = socket.CMSG_SPACE(16 * array.array("i").itemsize)
 
 
@@ -32,6 +33,7 @@ class Channel:
         self.lock = lock
         self.socket = socket.socket(fileno=fd)
         self.received_fds = array.array("i")  # with the message that was read last
+        self.pending = bytearray()
 
     def send(self, header, body=b""):
         head = without_nul(json.dumps(header, ensure_ascii=False, separators=(",", ":"))).encode("utf-8", "replace")
@@ -41,10 +43,15 @@ class Channel:
                 frame = frame[os.write(self.fd, frame):]
 
     def receive(self):
-        head_length, body_length = LENGTHS.unpack(self._read(LENGTHS.size))
+        self._need(LENGTHS.size)
+        head_length, body_length = LENGTHS.unpack_from(self.pending)
         if head_length > HEADER_MAX or body_length > BODY_MAX:
             raise Closed("the host sent a frame that is too large")
-        return json.loads(self._read(head_length)), self._read(body_length)
+        end = LENGTHS.size + head_length
+        self._need(end + body_length)
+        header, body = json.loads(self.pending[LENGTHS.size:end]), bytes(self.pending[end:end + body_length])
+        del self.pending[:end + body_length]
+        return header, body
 
     def close(self):
         self.socket.close()
@@ -54,13 +61,12 @@ class Channel:
         taken, self.received_fds = list(self.received_fds), array.array("i")
         return taken
 
-    def _read(self, length):
-        parts = bytearray()
-        while len(parts) < length:
-            part, ancillary, _flags, _address = self.socket.recvmsg(length - len(parts), DESCRIPTORS_SPACE)
+    def _need(self, length):
+        """Reads until so much is there; a frame mostly comes in one piece, and the host sends one at a time."""
+        while len(self.pending) < length:
+            part, ancillary, _flags, _address = self.socket.recvmsg(READ_AT_ONCE, DESCRIPTORS_SPACE)
             for _level, _type, data in ancillary:
                 self.received_fds.frombytes(data[:len(data) - len(data) % self.received_fds.itemsize])
             if not part:
                 raise Closed("the host is gone")
-            parts += part
-        return bytes(parts)
+            self.pending += part
