@@ -46,6 +46,7 @@ int spare_make(struct zygote *zygote, const struct limits *limits, struct spare 
         return error_host(err, -ENOMEM, "no memory for a spare");
     }
     spare->result = result;
+    spare->zygote = zygote;
     int status = zygote_fork(zygote, limits, &spare->lease, &spare->link, result, err);
     if (status < 0) {
         result_free(result);
@@ -195,6 +196,7 @@ void spare_destroy(struct spare *spare)
         return;
     runner_link_close(&spare->link);
     lease_close_at_scope_end(&spare->lease);
+    zygote_release(spare->zygote);
     result_free(spare->result);
     free(spare);
 }
