@@ -252,7 +252,7 @@ void launch_child_fail(const struct launch *launch, const struct error *err)
     _exit(70);
 }
 
-static int report_failure(const struct init_message *message, struct error *err)
+int launch_report_failure(const struct init_message *message, struct error *err)
 {
     int code = message->code < 0 ? message->code : -EIO;
     error_layer(err, message->subject, 0, "%s", message->text); /* the text names its errno already */
@@ -274,7 +274,7 @@ static int prefer_own_report(struct box *box, struct error *err)
             break;
         message.subject[sizeof message.subject - 1] = message.text[sizeof message.text - 1] = '\0';
         if (message.kind == INIT_FAILED)
-            return report_failure(&message, err);
+            return launch_report_failure(&message, err);
         if (message.kind == INIT_VERIFIED)
             break;
     }
@@ -320,14 +320,16 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
         message.subject[sizeof message.subject - 1] = message.text[sizeof message.text - 1] = '\0';
         switch (message.kind) {
         case INIT_FAILED:
-            return report_failure(&message, err);
+            return launch_report_failure(&message, err);
+        /* In a fork the program that was forked holds this socket too: what is made for it comes another way.
+         */
         case INIT_SCRATCH:
-            if (box->scratch_fd >= 0)
+            if (box->scratch_fd >= 0 || box->is_fork)
                 return error_host(err, -EPROTO, "init sent a message twice");
             box->scratch_fd = take_fd(&fd);
             break;
         case INIT_RULESET:
-            if (box->ruleset_fd >= 0)
+            if (box->ruleset_fd >= 0 || box->is_fork)
                 return error_host(err, -EPROTO, "init sent a message twice");
             box->ruleset_fd = take_fd(&fd);
             break;
