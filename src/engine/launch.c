@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,6 +101,10 @@ int launch_prepare(struct box *box, struct launch *launch, struct error *err)
     launch->init_fd = sealed_memfd("init", init_blob_start, (size_t)(init_blob_end - init_blob_start));
     if (launch->init_fd < 0)
         return error_host(err, launch->init_fd, "cannot make a memfd for init");
+    /* What cannot be read cannot be traced from its first instruction on: the program of a fork is there
+     * before its init is, and of the same user. */
+    if (!hardening_removed(init_dumpable) && fchmod(launch->init_fd, 0111) < 0)
+        return error_host(err, -errno, "cannot protect the program of init");
     /* So that a program can open /dev/stdout, as scripts do; what it then reads or writes is only its own. */
     int ends[] = {launch->child_stdin, launch->child_stdout, launch->child_stderr};
     for (size_t i = 0; box->identity->has_uid && i < sizeof ends / sizeof *ends; i++)
@@ -132,6 +137,8 @@ void plan_lists_free(struct plan_lists *lists)
 static int64_t process_rlimit(const struct box *box)
 {
     int64_t limit = box->limits->value[LIMIT_pids];
+    if (box->is_for_others)
+        return -1; /* what is below its user namespace counts for it too: each fork has one of its own */
     if (box->engine->isolation == ISOLATION_PROCESS)
         return limit + 32 + box->threads_beside; /* a bomb is faster than a look: it must have a ceiling */
     return box->is_watched ? limit + 1 : 2 * limit + 64;
@@ -252,7 +259,7 @@ void launch_child_fail(const struct launch *launch, const struct error *err)
     _exit(70);
 }
 
-static int report_failure(const struct init_message *message, struct error *err)
+int launch_report_failure(const struct init_message *message, struct error *err)
 {
     int code = message->code < 0 ? message->code : -EIO;
     error_layer(err, message->subject, 0, "%s", message->text); /* the text names its errno already */
@@ -274,7 +281,7 @@ static int prefer_own_report(struct box *box, struct error *err)
             break;
         message.subject[sizeof message.subject - 1] = message.text[sizeof message.text - 1] = '\0';
         if (message.kind == INIT_FAILED)
-            return report_failure(&message, err);
+            return launch_report_failure(&message, err);
         if (message.kind == INIT_VERIFIED)
             break;
     }
@@ -320,14 +327,16 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
         message.subject[sizeof message.subject - 1] = message.text[sizeof message.text - 1] = '\0';
         switch (message.kind) {
         case INIT_FAILED:
-            return report_failure(&message, err);
+            return launch_report_failure(&message, err);
+        /* In a fork the program that was forked holds this socket too: what is made for it comes another way.
+         */
         case INIT_SCRATCH:
-            if (box->scratch_fd >= 0)
+            if (box->scratch_fd >= 0 || box->is_fork)
                 return error_host(err, -EPROTO, "init sent a message twice");
             box->scratch_fd = take_fd(&fd);
             break;
         case INIT_RULESET:
-            if (box->ruleset_fd >= 0)
+            if (box->ruleset_fd >= 0 || box->is_fork)
                 return error_host(err, -EPROTO, "init sent a message twice");
             box->ruleset_fd = take_fd(&fd);
             break;

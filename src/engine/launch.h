@@ -43,6 +43,9 @@ int launch_exec_init(struct launch *launch);
 /* In the child, before init runs: tells the launcher what went wrong, and ends. */
 __attribute__((noreturn)) void launch_child_fail(const struct launch *launch, const struct error *err);
 
+/* What a message of the kind INIT_FAILED says, as an error; its code. */
+int launch_report_failure(const struct init_message *message, struct error *err);
+
 /* Waits for init's report that all layers are proved, taking the descriptors that come before it. `inspect`
  * (may be NULL) is called once when the child says that it is inside (INIT_ENTERED), while init puts on and
  * proves its layers: from then on nothing about the box changes that can be seen from outside. If it finds

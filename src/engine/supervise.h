@@ -21,7 +21,10 @@ struct supervise_io {
     void *data;
     /* The box has a channel for its program (box.channel_fd); called when the program is about to start. */
     bool with_channel, forkable;
+    bool is_for_others; /* its forks are other people's boxes */
     void (*started)(void *data, struct box *box);
+    /* The box has ended, and goes when this returns: nobody may use it any more. May be NULL. */
+    void (*ended)(void *data);
     /* An INIT_INTERRUPT that was given to init has become a signal, pending or delivered. May be NULL. */
     void (*interrupted)(void *data);
     int64_t lifetime_ms; /* 0: the limits of wall and CPU time are for the whole; else this is */

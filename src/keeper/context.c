@@ -54,6 +54,16 @@ void context_box_started(void *data, struct box *box)
     pthread_mutex_unlock(&context->lock);
 }
 
+void context_box_ended(void *data)
+{
+    struct context *context = data;
+    pthread_mutex_lock(&context->lock);
+    context->box = NULL;
+    while (context->forked_boxes > 0)
+        pthread_cond_wait(&context->changed, &context->lock);
+    pthread_mutex_unlock(&context->lock);
+}
+
 static void box_output(void *data, enum supervise_stream stream, const char *bytes, size_t length)
 {
     struct context *context = data;
@@ -105,6 +115,7 @@ struct supervise_io context_io(struct context *context)
                                  .forkable = context->spec->isolation == ISOLATION_CONTAINER &&
                                              strcmp(context->spec->language, "python") == 0,
                                  .started = context_box_started,
+                                 .ended = context_box_ended,
                                  .interrupted = box_interrupted,
                                  .lifetime_ms = context->options.lifetime_ms};
 }
@@ -132,9 +143,6 @@ static void *box_main(void *data)
         const struct supervise_io io = context_io(context);
         status = keeper_run_validated(context->spec, context->policy, &io, &result, &err);
     }
-    pthread_mutex_lock(&context->lock);
-    context->box = NULL;
-    pthread_mutex_unlock(&context->lock);
     context_box_over(context, status, result, &err);
     return NULL;
 }

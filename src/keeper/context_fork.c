@@ -46,12 +46,32 @@ static int explain_refusal(struct context *parent, int status, struct error *err
     return status;
 }
 
-static int fork_box(struct context *context, struct lease *lease, struct result *result, struct error *err)
+/* The parent's box, which may end at any time, but does not go before it is given back. NULL: it has ended.
+ */
+static struct box *hold_box(struct context *parent)
+{
+    pthread_mutex_lock(&parent->lock);
+    struct box *box = parent->box;
+    parent->forked_boxes += box != NULL;
+    pthread_mutex_unlock(&parent->lock);
+    return box;
+}
+
+static void give_box_back(struct context *parent)
+{
+    pthread_mutex_lock(&parent->lock);
+    parent->forked_boxes--;
+    pthread_cond_broadcast(&parent->changed);
+    pthread_mutex_unlock(&parent->lock);
+}
+
+static int fork_box(struct context *context, struct box *parent_box, struct lease *lease,
+                    struct result *result, struct error *err)
 {
     struct context *parent = context->parent;
     const struct lease_terms terms = {.spec = context->spec,
-                                      .image = parent->box->image,
-                                      .cgroups = parent->box->cgroups,
+                                      .image = parent_box->image,
+                                      .cgroups = parent_box->cgroups,
                                       .limits = &context->spec->limits,
                                       .lifetime_ms = context->options.lifetime_ms};
     const struct fork_request request = {
@@ -61,7 +81,7 @@ static int fork_box(struct context *context, struct lease *lease, struct result 
         return status;
     lease->box.wants_channel = lease->box.is_forkable = true;
     result->isolation = context->spec->isolation;
-    status = lease->box.engine->fork(parent->box, &lease->box, &request, result, err);
+    status = lease->box.engine->fork(parent_box, &lease->box, &request, result, err);
     return status == -ECANCELED ? explain_refusal(parent, status, err) : status;
 }
 
@@ -72,18 +92,22 @@ static void *fork_main(void *data)
     struct error err = {0};
     struct result *result = result_new();
     scope_lease lease = {.record = RECORD_UNSET};
-    int status =
-        result ? fork_box(context, &lease, result, &err) : error_host(&err, -ENOMEM, "no memory for a fork");
+    struct box *parent_box = hold_box(context->parent);
+    int status = !result       ? error_host(&err, -ENOMEM, "no memory for a fork")
+                 : !parent_box ? error_host(&err, -EPIPE, "the context has ended")
+                               : fork_box(context, parent_box, &lease, result, &err);
     if (status == 0) {
         lease.box.started_us = clock_monotonic_us();
         context_box_started(context, &lease.box);
         status = supervise_run(&lease.box, &io, result, &err);
     }
-    pthread_mutex_lock(&context->lock);
-    context->box = NULL;
-    pthread_mutex_unlock(&context->lock);
+    if (lease.box.engine && lease.box.pid > 0)
+        lease.box.engine->stop(&lease.box);
+    context_box_ended(context);
     if (lease_close(&lease) < 0 && result)
         result->left_behind = true;
+    if (parent_box)
+        give_box_back(context->parent);
     if (status < 0) {
         result_free(result);
         result = NULL;

@@ -47,6 +47,7 @@ struct context {
     bool is_started, is_ready, is_over;
     struct box *box;      /* the thread's own; NULL before and after */
     int forks;            /* alive: its box must not end before theirs */
+    int forked_boxes;     /* of those, that are being made or not gone yet: they use its box */
     bool is_closed;       /* by its caller; it goes with its last fork */
     struct limits limits; /* of the validated spec */
     int runs;             /* since it was started */
@@ -73,8 +74,10 @@ int context_start(struct context *context, struct error *err);
 /* What the supervisor needs of a context. */
 struct supervise_io context_io(struct context *context);
 
-/* In its thread: the box is there, and is over. */
+/* In its thread: the box is there, has ended (forks of it use it for as long as they are there: they are
+ * waited for, and end with it), and is over. */
 void context_box_started(void *context, struct box *box);
+void context_box_ended(void *context);
 void context_box_over(struct context *context, int status, struct result *result, const struct error *err);
 
 /* A fork of it is gone. */

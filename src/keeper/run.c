@@ -84,6 +84,7 @@ static int run_step(const struct run *run, const struct step *step, struct resul
     struct box *box = &lease.box;
     box->wants_channel = step->io->with_channel;
     box->is_forkable = step->io->forkable;
+    box->is_for_others = step->io->is_for_others;
     result->isolation = run->spec->isolation;
     if (status == 0)
         status = prepare_program(run, step, box, &lease.program, err);
@@ -95,6 +96,11 @@ static int run_step(const struct run *run, const struct step *step, struct resul
         status = supervise_run(box, step->io, result, err);
     if (status == 0)
         status = collect_step(run, step, &lease, result, err);
+    if (step->io->ended) {
+        if (box->is_forkable)
+            box->engine->stop(box); /* or its forks would not end, which are waited for */
+        step->io->ended(step->io->data);
+    }
     if (lease_close(&lease) < 0)
         result->left_behind = true;
     return status;

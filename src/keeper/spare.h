@@ -5,6 +5,7 @@
 
 struct spare {
     struct spare *next;
+    struct zygote *zygote;
     struct lease lease;
     struct runner_link link;
     struct result *result; /* with the layers that were proved */

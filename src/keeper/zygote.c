@@ -31,6 +31,7 @@ struct zygote {
     pthread_mutex_t lock;       /* of what follows, which the thread writes */
     pthread_cond_t changed;
     struct box *box; /* the thread's; NULL before and after */
+    int forks;       /* being made, or not gone yet */
     bool is_over;
     int status;
     struct error error;
@@ -48,6 +49,18 @@ static void box_started(void *data, struct box *box)
     pthread_mutex_unlock(&zygote->lock);
 }
 
+static void box_ended(void *data)
+{
+    struct zygote *zygote = data;
+    pthread_mutex_lock(&zygote->lock);
+    zygote->box = NULL;
+    zygote->is_over = true; /* for all who ask; the forks end with it, and are waited for */
+    pthread_cond_broadcast(&zygote->changed);
+    while (zygote->forks > 0)
+        pthread_cond_wait(&zygote->changed, &zygote->lock);
+    pthread_mutex_unlock(&zygote->lock);
+}
+
 static void *zygote_main(void *data)
 {
     struct zygote *zygote = data;
@@ -56,7 +69,9 @@ static void *zygote_main(void *data)
                                     .cancel_fd = zygote->cancel_fd,
                                     .with_channel = true,
                                     .forkable = true,
+                                    .is_for_others = true,
                                     .started = box_started,
+                                    .ended = box_ended,
                                     .lifetime_ms = FOREVER_MS};
     struct error err = {0};
     struct result *result = NULL;
@@ -65,7 +80,6 @@ static void *zygote_main(void *data)
     zygote->status = status;
     zygote->error = err;
     zygote->result = result;
-    zygote->box = NULL;
     zygote->is_over = true;
     pthread_cond_broadcast(&zygote->changed);
     pthread_mutex_unlock(&zygote->lock);
@@ -170,6 +184,7 @@ int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease
     *ret_link = (struct runner_link)RUNNER_LINK_UNSET;
     pthread_mutex_lock(&zygote->lock);
     struct box *parent = zygote->box;
+    zygote->forks += parent != NULL;
     pthread_mutex_unlock(&zygote->lock);
     if (!parent) {
         *ret = (struct lease){.record = RECORD_UNSET};
@@ -195,8 +210,17 @@ int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease
         lease_add_last_words(ret, err);
         runner_link_close(ret_link);
         lease_close_at_scope_end(ret);
+        zygote_release(zygote);
     }
     return status;
+}
+
+void zygote_release(struct zygote *zygote)
+{
+    pthread_mutex_lock(&zygote->lock);
+    zygote->forks--;
+    pthread_cond_broadcast(&zygote->changed);
+    pthread_mutex_unlock(&zygote->lock);
 }
 
 bool zygote_is_dead(struct zygote *zygote)
@@ -207,9 +231,12 @@ bool zygote_is_dead(struct zygote *zygote)
     return is_over;
 }
 
-pid_t zygote_pid(const struct zygote *zygote)
+pid_t zygote_pid(struct zygote *zygote)
 {
-    return zygote->box ? zygote->box->pid : -1;
+    pthread_mutex_lock(&zygote->lock);
+    pid_t pid = zygote->box ? zygote->box->pid : -1;
+    pthread_mutex_unlock(&zygote->lock);
+    return pid;
 }
 
 void zygote_close(struct zygote *zygote)

@@ -22,11 +22,14 @@ int zygote_open(struct spec *spec, const struct policy *policy, const struct str
 int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease *ret,
                 struct runner_link *ret_link, struct result *ret_layers, struct error *err);
 
+/* A fork is gone, its lease closed: until then it uses the zygote's box, also that of one that has died. */
+void zygote_release(struct zygote *zygote);
+
 /* Has it ended, by itself or by somebody's hand? */
 bool zygote_is_dead(struct zygote *zygote);
 
 /* Its box, for the pid of its init; only while it lives. */
-pid_t zygote_pid(const struct zygote *zygote);
+pid_t zygote_pid(struct zygote *zygote);
 
 /* Ends it and with it all forks that are left. NULL is fine. */
 void zygote_close(struct zygote *zygote);

@@ -31,7 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEP_MS = 10000 };
+enum { STEP_MS = 10000, COPY_MS = 60000 };
 
 struct member {
     struct member *next;
@@ -249,12 +249,30 @@ static pid_t await_first_process(int control_fd, int words_fd, struct error *err
     return pid;
 }
 
+/* The number of a process in its own pid namespace; 0: unknown. */
+static long inner_pid_of(pid_t pid)
+{
+    char path[64], text[8192];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    const char *line =
+        file_read_attribute(AT_FDCWD, path, text, sizeof text) > 0 ? strstr(text, "\nNSpid:") : NULL;
+    long number = 0;
+    int length = 0;
+    for (line = line ? line + strlen("\nNSpid:") : ""; sscanf(line, "%ld%n", &number, &length) == 1;
+         line += length)
+        ;
+    return number;
+}
+
 /* Its user namespace must be a new one right below the parent's: then it is what we ordered, and not just
- * some process of that number. */
+ * some process of that number. It must be the first of its pid namespace: its end is the end of all that ever
+ * has power in the new user namespace. */
 static int check_descent(const struct box *parent, pid_t pid, struct error *err)
 {
     char path[64];
     struct stat above, wanted;
+    if (inner_pid_of(pid) != 1)
+        return error_layer(err, "namespaces", 0, "the forked box speaks by another than its first process");
     snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
     scope_fd own = open(path, O_RDONLY | O_CLOEXEC);
     scope_fd parents = own < 0 ? -1 : ioctl(own, NS_GET_PARENT);
@@ -297,6 +315,11 @@ static int in_helper(struct errand *errand, bool is_long, struct error *err)
         if (helper == 0)
             run_errand(errand);
         int how = 1;
+        struct pollfd polled = {.fd = helper_fd, .events = POLLIN};
+        /* Who is copied may go on writing, and who is to have it may go on removing: without an end it would
+         * not come to one. */
+        if (helper > 0 && poll(&polled, 1, COPY_MS) == 0)
+            process_pidfd_kill(helper_fd, SIGKILL);
         while (helper > 0 && waitpid(helper, &how, __WALL) < 0 && errno == EINTR)
             ;
         errand->is_done = how == 0;
@@ -370,12 +393,13 @@ static int make_first_process(struct box *parent, struct box *child, const struc
     pid_t pid = await_first_process(child->control_fd, request->words_fd, err);
     if (pid < 0)
         return pid;
-    child->pidfd = process_pidfd_open(pid);
-    if (child->pidfd < 0)
-        return error_host(err, child->pidfd, "the forked box ended before it was ready");
-    child->pid = pid;
+    scope_fd pidfd = process_pidfd_open(pid);
+    if (pidfd < 0)
+        return error_host(err, pidfd, "the forked box ended before it was ready");
     if ((status = check_descent(parent, pid, err)) < 0)
-        return status;
+        return status; /* not ours to kill: the number may be somebody else's by now */
+    child->pidfd = take_fd(&pidfd);
+    child->pid = pid;
     return identity_map_fork(child, parent->program_pid, pid, err);
 }
 
@@ -388,13 +412,53 @@ static int say(int fd, struct error *err)
 
 /* Init has executed and the program is there: the parent's program goes on, and we look at both. */
 static int inspect_both(const struct box *parent, struct box *child, const struct cgroup_limits *limits,
-                        struct error *err)
+                        const struct stat *init_program, struct error *err)
 {
     bool has_more = false;
     child->program_pid = child_of(child->pid, &has_more);
     if (child->program_pid < 0 || has_more)
         return error_layer(err, "namespaces", 0, "the forked box has no program, or more than one");
-    return inspect_fork(parent, child, limits, err);
+    int status = inspect_fork(parent, child, limits, err);
+    return status < 0 ? status : inspect_alone(child, init_program, err);
+}
+
+/* What the helper made comes over a socket that nobody else has. */
+static int take_made(struct box *child, int words_fd, struct error *err)
+{
+    for (;;) {
+        struct init_message message;
+        scope_fd fd = -1;
+        if (process_receive(words_fd, &message, sizeof message, &fd) != (int)sizeof message)
+            return 0;
+        message.subject[sizeof message.subject - 1] = message.text[sizeof message.text - 1] = '\0';
+        if (message.kind == INIT_FAILED)
+            return launch_report_failure(&message, err);
+        if (message.kind == INIT_SCRATCH && child->scratch_fd < 0)
+            child->scratch_fd = take_fd(&fd);
+        else if (message.kind == INIT_RULESET && child->ruleset_fd < 0)
+            child->ruleset_fd = take_fd(&fd);
+    }
+}
+
+static int furnish(struct box *child, struct room *room, struct error *err)
+{
+    int words[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, words) < 0)
+        return error_host(err, -errno, "cannot start a helper");
+    scope_fd ours = words[0];
+    struct launch apart = LAUNCH_UNSET;
+    apart.child_control = words[1];
+    room->launch = &apart;
+    struct errand errand = {
+        .room = room, .words_fd = apart.child_control, .pidfd = child->pidfd, .work = room_refurnish};
+    struct error failure = {0};
+    int furnished = in_helper(&errand, room->files_fd >= 0, &failure);
+    launch_close(&apart);
+    room->launch = NULL;
+    int status = take_made(child, ours, err); /* its own words come first */
+    if (status == 0 && furnished < 0 && err)
+        *err = failure;
+    return status < 0 ? status : furnished;
 }
 
 static int join_family(struct box *parent, struct box *child, struct error *err)
@@ -454,22 +518,22 @@ static int make_copy(struct box *parent, struct box *child, const struct fork_re
 static int make_box(struct box *parent, struct box *child, const struct cgroup_limits *limits,
                     struct launch *launch, struct room *room, struct error *err)
 {
-    struct error ignored = {0}; /* its own words are read with init's, below */
-    struct errand errand = {
-        .room = room, .words_fd = launch->child_control, .pidfd = child->pidfd, .work = room_refurnish};
-    bool is_furnished = in_helper(&errand, room->files_fd >= 0, &ignored) == 0;
-    int status = join_family(parent, child, err);
+    struct stat init_program;
+    int status = fstat(launch->init_fd, &init_program) < 0 ? error_host(err, -errno, "cannot look at init")
+                                                           : furnish(child, room, err);
+    if (status == 0)
+        status = join_family(parent, child, err);
     if (status == 0)
         status = say(child->channel_fd, err);
     launch_close(launch);  /* or we would never see the end of the pipes */
     child->started_us = 1; /* the word to go is given below, by us */
-    if (status == 0 && is_furnished)
+    if (status == 0)
         status = process_send(child->control_fd, &(char){INIT_GO}, 1, -1);
     if (status == 0)
         status = launch_await_verified(child, STEP_MS, NULL, NULL, err);
     if (status == 0)
         status = await_program(child, err);
-    return status < 0 ? status : inspect_both(parent, child, limits, err);
+    return status < 0 ? status : inspect_both(parent, child, limits, &init_program, err);
 }
 
 int forking_fork(struct box *parent, struct box *child, const struct fork_request *request,

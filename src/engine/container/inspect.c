@@ -249,3 +249,33 @@ int inspect_fork(const struct box *parent, const struct box *child, const struct
     }
     return status;
 }
+
+/* One thread, and exactly these children, in the kernel's words. */
+static bool is_single(pid_t pid, const char *children)
+{
+    scope_fd process_fd = open_process(pid);
+    char path[64], text[8192], line[32];
+    snprintf(path, sizeof path, "task/%d/children", (int)pid);
+    if (process_fd < 0 || file_read_attribute(process_fd, "status", text, sizeof text) <= 0 ||
+        !status_line(text, "\nThreads:", line, sizeof line) || atoi(line) != 1)
+        return false;
+    /* Its threads before its children: those of a thread that ends become another's. */
+    int length = file_read_attribute(process_fd, path, text, sizeof text);
+    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\n'))
+        text[--length] = '\0';
+    return length >= 0 && strcmp(length ? text : "", children) == 0;
+}
+
+int inspect_alone(const struct box *child, const struct stat *init_program, struct error *err)
+{
+    char path[64], program[16];
+    struct stat now;
+    snprintf(path, sizeof path, "/proc/%d/exe", (int)child->pid);
+    if (stat(path, &now) < 0 || now.st_dev != init_program->st_dev || now.st_ino != init_program->st_ino)
+        return error_layer(err, "namespaces", 0, "the first process of a forked box is not its init");
+    snprintf(program, sizeof program, "%d", (int)child->program_pid);
+    /* The program before init: an orphan goes from below the one to the other, and not back. */
+    if (!is_single(child->program_pid, "") || !is_single(child->pid, program))
+        return error_layer(err, "namespaces", 0, "somebody else is in the forked box");
+    return 0;
+}
