@@ -22,6 +22,8 @@ struct supervise_io {
     /* The box has a channel for its program (box.channel_fd); called when the program is about to start. */
     bool with_channel, forkable;
     void (*started)(void *data, struct box *box);
+    /* The box that it was told of has ended, and is gone when this returns. May be NULL. */
+    void (*ending)(void *data);
     /* An INIT_INTERRUPT that was given to init has become a signal, pending or delivered. May be NULL. */
     void (*interrupted)(void *data);
     int64_t lifetime_ms; /* 0: the limits of wall and CPU time are for the whole; else this is */

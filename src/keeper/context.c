@@ -54,6 +54,16 @@ void context_box_started(void *data, struct box *box)
     pthread_mutex_unlock(&context->lock);
 }
 
+void context_box_ending(void *data)
+{
+    struct context *context = data;
+    pthread_mutex_lock(&context->lock);
+    context->box = NULL;
+    while (context->borrowers) /* they end with it */
+        pthread_cond_wait(&context->changed, &context->lock);
+    pthread_mutex_unlock(&context->lock);
+}
+
 static void box_output(void *data, enum supervise_stream stream, const char *bytes, size_t length)
 {
     struct context *context = data;
@@ -105,6 +115,7 @@ struct supervise_io context_io(struct context *context)
                                  .forkable = context->spec->isolation == ISOLATION_CONTAINER &&
                                              strcmp(context->spec->language, "python") == 0,
                                  .started = context_box_started,
+                                 .ending = context_box_ending,
                                  .interrupted = box_interrupted,
                                  .lifetime_ms = context->options.lifetime_ms};
 }
@@ -132,9 +143,6 @@ static void *box_main(void *data)
         const struct supervise_io io = context_io(context);
         status = keeper_run_validated(context->spec, context->policy, &io, &result, &err);
     }
-    pthread_mutex_lock(&context->lock);
-    context->box = NULL;
-    pthread_mutex_unlock(&context->lock);
     context_box_over(context, status, result, &err);
     return NULL;
 }
@@ -167,10 +175,12 @@ static int wait_for_ready(struct context *context, struct error *err)
         int status = runner_reader_next(&context->reader, &event, err);
         if (status < 0)
             return status;
+        if (status > 0 && event.kind == RUNNER_ready)
+            return 0;
+        if (status > 0 && context->parent)
+            continue; /* code that is called after a fork may print */
         if (status > 0)
-            return event.kind == RUNNER_ready
-                       ? 0
-                       : error_host(err, -EPROTO, "the runner spoke before it was ready");
+            return error_host(err, -EPROTO, "the runner spoke before it was ready");
         int64_t left_ms = (deadline_us - clock_monotonic_us()) / 1000;
         struct pollfd polled = {.fd = context->channel_fd, .events = POLLIN};
         if (left_ms <= 0 || poll(&polled, 1, (int)left_ms) == 0)

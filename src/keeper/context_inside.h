@@ -46,6 +46,7 @@ struct context {
     int control_fd; /* a copy of the box's own */
     bool is_started, is_ready, is_over;
     struct box *box;      /* the thread's own; NULL before and after */
+    int borrowers;        /* threads of forks, which use what the box is made of: it waits for them */
     int forks;            /* alive: its box must not end before theirs */
     bool is_closed;       /* by its caller; it goes with its last fork */
     struct limits limits; /* of the validated spec */
@@ -73,8 +74,9 @@ int context_start(struct context *context, struct error *err);
 /* What the supervisor needs of a context. */
 struct supervise_io context_io(struct context *context);
 
-/* In its thread: the box is there, and is over. */
+/* In its thread: the box is there, has ended and will be destroyed, and is over. */
 void context_box_started(void *context, struct box *box);
+void context_box_ending(void *context);
 void context_box_over(struct context *context, int status, struct result *result, const struct error *err);
 
 /* A fork of it is gone. */

@@ -95,6 +95,8 @@ static int run_step(const struct run *run, const struct step *step, struct resul
         status = supervise_run(box, step->io, result, err);
     if (status == 0)
         status = collect_step(run, step, &lease, result, err);
+    if (step->io->ending)
+        step->io->ending(step->io->data);
     if (lease_close(&lease) < 0)
         result->left_behind = true;
     return status;

@@ -31,6 +31,7 @@ struct zygote {
     pthread_mutex_t lock;      /* of what follows, which the thread writes */
     pthread_cond_t changed;
     struct box *box; /* the thread's; NULL before and after */
+    int borrowers;   /* forks under way, which use the box: its end waits for them */
     bool is_over;
     int status;
     struct error error;
@@ -48,6 +49,33 @@ static void box_started(void *data, struct box *box)
     pthread_mutex_unlock(&zygote->lock);
 }
 
+static void box_ending(void *data)
+{
+    struct zygote *zygote = data;
+    pthread_mutex_lock(&zygote->lock);
+    zygote->box = NULL;
+    while (zygote->borrowers)
+        pthread_cond_wait(&zygote->changed, &zygote->lock);
+    pthread_mutex_unlock(&zygote->lock);
+}
+
+static struct box *borrow_box(struct zygote *zygote)
+{
+    pthread_mutex_lock(&zygote->lock);
+    struct box *box = zygote->box;
+    zygote->borrowers += box != NULL;
+    pthread_mutex_unlock(&zygote->lock);
+    return box;
+}
+
+static void give_back_box(struct zygote *zygote)
+{
+    pthread_mutex_lock(&zygote->lock);
+    zygote->borrowers--;
+    pthread_cond_broadcast(&zygote->changed);
+    pthread_mutex_unlock(&zygote->lock);
+}
+
 static void *zygote_main(void *data)
 {
     struct zygote *zygote = data;
@@ -57,6 +85,7 @@ static void *zygote_main(void *data)
                                     .with_channel = true,
                                     .forkable = true,
                                     .started = box_started,
+                                    .ending = box_ending,
                                     .lifetime_ms = FOREVER_MS};
     struct error err = {0};
     struct result *result = NULL;
@@ -65,7 +94,6 @@ static void *zygote_main(void *data)
     zygote->status = status;
     zygote->error = err;
     zygote->result = result;
-    zygote->box = NULL;
     zygote->is_over = true;
     pthread_cond_broadcast(&zygote->changed);
     pthread_mutex_unlock(&zygote->lock);
@@ -159,9 +187,7 @@ int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease
                 struct runner_link *ret_link, struct result *ret_layers, struct error *err)
 {
     *ret_link = (struct runner_link)RUNNER_LINK_UNSET;
-    pthread_mutex_lock(&zygote->lock);
-    struct box *parent = zygote->box;
-    pthread_mutex_unlock(&zygote->lock);
+    struct box *parent = borrow_box(zygote);
     if (!parent) {
         *ret = (struct lease){.record = RECORD_UNSET};
         return error_host(err, -EPIPE, "the zygote is dead");
@@ -179,6 +205,7 @@ int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease
         status = status < 0 ? explain(zygote, status, err) : 0;
     }
     pthread_mutex_unlock(&zygote->fork_lock);
+    give_back_box(zygote);
     if (status == 0) {
         ret_link->fd = fcntl(ret->box.channel_fd, F_DUPFD_CLOEXEC, 0);
         status = ret_link->fd < 0 ? error_host(err, -errno, "no descriptor for a fork")
