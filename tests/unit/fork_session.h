@@ -40,7 +40,8 @@ static maybe_unused void note_box(struct context *context)
     const struct box *box = context->box;
     assert_non_null(box);
     /* box-UID-NUMBER is the box, box-NUMBER its record */
-    snprintf(note->record, sizeof note->record, "/run/cloche/box-%.12s", strrchr(box->identity->name, '-') + 1);
+    snprintf(note->record, sizeof note->record, "/run/cloche/box-%.12s",
+             strrchr(box->identity->name, '-') + 1);
     for (int i = 0; i < CGROUP_CONTROLLERS; i++)
         snprintf(note->group[i], sizeof note->group[i], "%.255s/%.80s", box->group.base[i], box->group.name);
     note->pidfd = process_pidfd_open(box->pid);
@@ -78,7 +79,8 @@ static maybe_unused bool is_anothers(const char *record)
 
 static maybe_unused bool is_left(const char *path, const char *record, int64_t until_us)
 {
-    while (access(path, F_OK) == 0) { /* between its making and its lock another's looks like one of nobody's */
+    while (access(path, F_OK) ==
+           0) { /* between its making and its lock another's looks like one of nobody's */
         if (is_anothers(record))
             return false;
         if (clock_monotonic_us() > until_us)
@@ -149,7 +151,8 @@ static maybe_unused int census_end(void **state)
 
 #define CENSUS_TEST(function) cmocka_unit_test_setup_teardown(function, census_begin, census_end)
 
-static maybe_unused struct session *open_first(const char *const *fields, const struct context_options *wanted)
+static maybe_unused struct session *open_first(const char *const *fields,
+                                               const struct context_options *wanted)
 {
     need_root();
     struct session *session = open_session("container", fields, wanted);
@@ -198,4 +201,5 @@ static maybe_unused const char *value_of(struct session *session, const char *ex
     return text(&session->value);
 }
 
-#define assert_value(session, expression, wanted) assert_string_equal(value_of((session), (expression)), (wanted))
+#define assert_value(session, expression, wanted)                                                            \
+    assert_string_equal(value_of((session), (expression)), (wanted))

@@ -180,9 +180,13 @@ static bool first_wins(void *data, size_t branch)
 static void branches_that_were_not_begun_say_so(void **state)
 {
     (void)state;
-    static const char *const codes[] = {"1", "import time; time.sleep(20)", "import time; time.sleep(20)",
-                                        "import time; time.sleep(20)", "import time; time.sleep(20)",
-                                        "import time; time.sleep(20)", "import time; time.sleep(20)",
+    static const char *const codes[] = {"1",
+                                        "import time; time.sleep(20)",
+                                        "import time; time.sleep(20)",
+                                        "import time; time.sleep(20)",
+                                        "import time; time.sleep(20)",
+                                        "import time; time.sleep(20)",
+                                        "import time; time.sleep(20)",
                                         "import time; time.sleep(20)"};
     struct session *first = open_first(NULL, NULL);
     struct record_of_branches *all = prepare(codes, NULL, BRANCHES_MAX);
@@ -225,7 +229,8 @@ static void branches_of_what_cannot_be_forked_say_why(void **state)
     (void)state;
     static const char *const codes[] = {"1", "2"};
     struct session *first = open_first(NULL, NULL), *winner = NULL;
-    run(first, "import threading\ngo = threading.Event()\nthreading.Thread(target=go.wait, name='bee').start()");
+    run(first,
+        "import threading\ngo = threading.Event()\nthreading.Thread(target=go.wait, name='bee').start()");
     struct record_of_branches *all = prepare(codes, NULL, 2);
     run_all(first, all, &winner);
     assert_null(winner);

@@ -21,8 +21,9 @@ static void fork_keeps_variables_imports_directory_and_files(void **state)
                  "['out', 'home', 'shm']");
     assert_value(fork, "os.umask(0o77), os.environ['COLOUR'], sys.path[0], sys.getrecursionlimit()",
                  "(63, 'red', '/tmp/deep', 1234)");
-    assert_value(fork, "os.getpid() == int(os.readlink('/proc/self')), os.listdir('/proc/self/task') == "
-                       "[str(os.getpid())]",
+    assert_value(fork,
+                 "os.getpid() == int(os.readlink('/proc/self')), os.listdir('/proc/self/task') == "
+                 "[str(os.getpid())]",
                  "(True, True)");
 }
 
@@ -36,8 +37,9 @@ static void parent_and_fork_share_nothing_afterwards(void **state)
                "open('parents', 'w'); os.chdir('/tmp')");
     run(fork, "x.append('fork'); os.environ['E'] = 'fork'; open('g', 'w').write('fork'); open('forks', 'w'); "
               "os.remove('f')");
-    const char *look = "x, os.environ['E'], sorted(os.listdir('/data/output')), open('/data/output/g').read(), "
-                       "os.getcwd()";
+    const char *look =
+        "x, os.environ['E'], sorted(os.listdir('/data/output')), open('/data/output/g').read(), "
+        "os.getcwd()";
     assert_value(first, look, "([1, 'parent'], 'parent', ['f', 'g', 'parents'], '', '/tmp')");
     assert_value(fork, look, "([1, 'fork'], 'fork', ['forks', 'g'], 'fork', '/data/output')");
 }
@@ -159,7 +161,8 @@ static void parent_that_dies_takes_its_forks_and_is_survived_by_its_own_parent(v
     (void)state;
     struct session *first = open_first(NULL, NULL);
     run(first, "x = 'first'");
-    struct session *parent = fork_session(first), *child = fork_session(parent), *sibling = fork_session(first);
+    struct session *parent = fork_session(first), *child = fork_session(parent),
+                   *sibling = fork_session(first);
     run(parent, "import os; os._exit(3)");
     assert_true(parent->outcome.died);
     assert_true(is_ended(made[2].pidfd));
@@ -260,12 +263,14 @@ static void open_files_and_sockets_are_closed_in_the_fork(void **state)
                "def fails(f, *args):\n    try: f(*args)\n    except (OSError, ValueError) as e: return "
                "type(e).__name__\n    return 'nothing failed'");
     struct session *fork = fork_session(first);
-    assert_value(fork, "[fails(r.read), fails(w.write, 'lost\\n'), fails(a.send, b'x'), fails(b.recv, 1), "
-                       "fails(p.poll, 0)]",
+    assert_value(fork,
+                 "[fails(r.read), fails(w.write, 'lost\\n'), fails(a.send, b'x'), fails(b.recv, 1), "
+                 "fails(p.poll, 0)]",
                  "['OSError', 'OSError', 'OSError', 'OSError', 'OSError']");
     /* A new file does not get the number of an old object, which would write into it, or close it. */
-    assert_value(fork, "new = [open(f'/tmp/new{i}', 'w+') for i in range(8)]\n"
-                       "[fails(w.write, 'stray\\n'), fails(a.send, b'x')]",
+    assert_value(fork,
+                 "new = [open(f'/tmp/new{i}', 'w+') for i in range(8)]\n"
+                 "[fails(w.write, 'stray\\n'), fails(a.send, b'x')]",
                  "['OSError', 'OSError']");
     run(fork, "for f in (r, w, a, b, p): fails(f.close)\ndel r, w, a, b, p\nimport gc; gc.collect()\n"
               "for f in new: f.write('own'); f.flush(); f.seek(0)");
@@ -303,9 +308,11 @@ static void randomness_differs_between_forks(void **state)
     (void)state;
     enum { COUNT = 3 };
     static const char *const sources[] = {
-        "random.random()",     "uuid.uuid4().hex",       "uuid.uuid1().hex",          "secrets.token_hex()",
-        "os.urandom(8).hex()", "tempfile.mktemp()",      "ssl.RAND_bytes(16).hex()",  "random.SystemRandom().random()",
-        "numpy.random.rand()", "numpy.random.default_rng().random()",
+        "random.random()",          "uuid.uuid4().hex",
+        "uuid.uuid1().hex",         "secrets.token_hex()",
+        "os.urandom(8).hex()",      "tempfile.mktemp()",
+        "ssl.RAND_bytes(16).hex()", "random.SystemRandom().random()",
+        "numpy.random.rand()",      "numpy.random.default_rng().random()",
     };
     struct session *first = open_first(NULL, &(struct context_options){.runs_max = 100}), *all[COUNT + 1];
     run(first, "import os, random, uuid, secrets, tempfile, ssl\n"
@@ -342,7 +349,8 @@ static void timers_of_the_parent_do_not_fire_in_the_fork(void **state)
     /* Waits in the parent until it has fired there; the fork was there all the time. */
     assert_value(first, "while not fired: time.sleep(0.02)\nfired[0]", "1");
     assert_value(fork, "fired", "[]");
-    assert_value(fork, "signal.setitimer(signal.ITIMER_REAL, 0.01)\nwhile not fired: time.sleep(0.01)\nfired", "[1]");
+    assert_value(fork, "signal.setitimer(signal.ITIMER_REAL, 0.01)\nwhile not fired: time.sleep(0.01)\nfired",
+                 "[1]");
 }
 
 static void interrupt_when_started(void *data, const struct runner_event *event)
@@ -361,8 +369,8 @@ static void forks_are_interrupted_and_limited_as_any_context(void **state)
     const char *endless = "import time\nwhile True: time.sleep(0.01)";
     const struct runner_order order = {.code = {endless, strlen(endless)}};
     struct error err = {0};
-    assert_int_equal(
-        context_run(fork->context, &order, interrupt_when_started, fork, &fork->outcome, &err), 0);
+    assert_int_equal(context_run(fork->context, &order, interrupt_when_started, fork, &fork->outcome, &err),
+                     0);
     assert_int_equal(fork->outcome.status, RUNNER_STATUS_interrupted);
     assert_int_equal(fork->outcome.cause, CAUSE_cancelled);
     run(fork, endless);
