@@ -287,6 +287,8 @@ __attribute__((visibility("default"))) long cloche_fork(const int *fds, int fd_c
 long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
 {
     static struct fork_state state;
+    if (fd_count < FIRST_JOIN)
+        return -22; /* EINVAL */
     state = (struct fork_state){.fds = fds,
                                 .fd_count = fd_count,
                                 .thread_id = thread_id,

@@ -21,7 +21,7 @@ struct session {
     struct context *first; /* that all others were forked from */
     struct repl_point points[REPL_POINTS_MAX];
     size_t point_count;
-    const char *argument; /* of the order that is obeyed; "": none */
+    char argument[128]; /* of the order that is obeyed, without blanks around it; "": none */
     /* Held while the context is exchanged, or interrupted by the other thread. */
     pthread_mutex_t context_lock;
     struct line_reader *reader;

@@ -44,6 +44,10 @@ static bool order_fork(struct session *session)
     struct context_options kept = session->wanted;
     kept.idle_ms = kept.lifetime_ms;
     struct context *point = NULL;
+    if (strlen(session->argument) >= sizeof session->points[0].name) {
+        report_error("a name of a point has at most %zu bytes", sizeof session->points[0].name - 1);
+        return true;
+    }
     if (context_fork(session->context, &kept, &point, &err) < 0) {
         report_error("%s", err.text);
         return true;
@@ -131,7 +135,11 @@ bool repl_obey(struct session *session, const char *line)
     size_t length = strcspn(line, " \t");
     char word[32];
     snprintf(word, sizeof word, "%.*s", (int)(length < 31 ? length : 31), line);
-    session->argument = line + length + strspn(line + length, " \t");
+    const char *argument = line + length + strspn(line + length, " \t");
+    size_t end = strlen(argument);
+    while (end > 0 && strchr(" \t\r", argument[end - 1]))
+        end--;
+    snprintf(session->argument, sizeof session->argument, "%.*s", (int)(end < 127 ? end : 127), argument);
     struct text_guess guess = {.given = word};
     for (size_t i = 0; i < order_count; i++) {
         if (strcmp(word, orders[i].name) == 0 || strcmp(word, orders[i].short_name) == 0) {

@@ -42,7 +42,9 @@ struct box_identity {
 
 /* Whose uids a forked box's user namespace cannot map: its own and those of the boxes that it descends from,
  * as offsets into the range, ascending. */
-enum { FORK_GENERATIONS_MAX = 24 }; /* the kernel nests user and pid namespaces 32 deep */
+/* Each has a Landlock domain inside its parent's, the first two; the kernel nests 16, and one is left to the
+ * program. */
+enum { FORK_GENERATIONS_MAX = 14 };
 struct uid_line {
     unsigned taken[FORK_GENERATIONS_MAX + 1];
     unsigned count;
@@ -113,8 +115,10 @@ struct measurement {
 struct fork_request {
     /* Tells the program of the parent to fork with these descriptors. */
     int (*order)(void *data, const int *fds, size_t count);
+    int words_fd; /* where the program would say that it does not */
+    /* Something can be read there: is it that? NULL: anything is. */
+    bool (*refuses)(void *data);
     void *data;
-    int words_fd;    /* where the program would say that it does not */
     bool with_files; /* the child gets a copy of the parent's files; else empty scratch space */
 };
 

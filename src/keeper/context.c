@@ -175,10 +175,12 @@ static int wait_for_ready(struct context *context, struct error *err)
         int status = runner_reader_next(&context->reader, &event, err);
         if (status < 0)
             return status;
+        if (status > 0 && event.kind == RUNNER_ready)
+            return 0;
+        if (status > 0 && context->parent)
+            continue; /* code that is called after a fork may print */
         if (status > 0)
-            return event.kind == RUNNER_ready
-                       ? 0
-                       : error_host(err, -EPROTO, "the runner spoke before it was ready");
+            return error_host(err, -EPROTO, "the runner spoke before it was ready");
         int64_t left_ms = (deadline_us - clock_monotonic_us()) / 1000;
         struct pollfd polled = {.fd = context->channel_fd, .events = POLLIN};
         if (left_ms <= 0 || poll(&polled, 1, (int)left_ms) == 0)

@@ -107,7 +107,7 @@ int context_fork(struct context *context, const struct context_options *options,
 struct context_branch {
     struct runner_order order;
     /* Filled in. */
-    int status; /* 0 when it has an outcome */
+    int status; /* 0 when it has an outcome; -ECANCELED when another was chosen before it began */
     struct error error;
     struct context_outcome outcome;
 };

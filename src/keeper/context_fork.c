@@ -10,15 +10,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { WORDS_MS = 2000 };
+/* A fork under way, as its parent's runner speaks of it. */
+struct asking {
+    struct context *parent;
+    char refusal[400]; /* the guest's words */
+};
 
 static int send_order(void *data, const int *fds, size_t count)
 {
-    struct context *parent = data;
+    struct context *parent = ((struct asking *)data)->parent;
     scope_buffer frame = {0};
     int abi = landlock_abi();
     int status = runner_write_fork(&frame, abi > 0 ? abi : 0);
@@ -27,23 +32,24 @@ static int send_order(void *data, const int *fds, size_t count)
                       : process_send_many(parent->channel_fd, frame.data, (uint32_t)frame.length, fds, count);
 }
 
-/* Why it did not fork, in its own words. */
-static int explain_refusal(struct context *parent, int status, struct error *err)
+/* The runner has said something, or is gone. What is no refusal is left for the next run to tell. */
+static bool take_refusal(void *data)
 {
-    int64_t until_us = clock_monotonic_us() + WORDS_MS * 1000;
+    struct asking *asking = data;
+    struct runner_reader *reader = &asking->parent->reader;
     struct runner_event event;
     struct error broken = {0};
-    while (clock_monotonic_us() < until_us) {
-        int next = runner_reader_next(&parent->reader, &event, &broken);
-        if (next > 0 && event.kind == RUNNER_refused)
-            return error_spec(err, "fork", "the context cannot be forked: %.400s", event.text);
-        if (next < 0)
-            break;
-        struct pollfd polled = {.fd = parent->channel_fd, .events = POLLIN};
-        if (next == 0 && (poll(&polled, 1, WORDS_MS) <= 0 || context_read(parent, &broken) < 0))
-            break;
-    }
-    return status;
+    if (context_read(asking->parent, &broken) < 0)
+        return true;
+    size_t unread = reader->consumed;
+    int next;
+    while ((next = runner_reader_next(reader, &event, &broken)) > 0)
+        if (event.kind == RUNNER_refused) {
+            snprintf(asking->refusal, sizeof asking->refusal, "%s", event.text);
+            return true;
+        }
+    reader->consumed = unread;
+    return next < 0 || reader->pending.length - unread > RUNNER_BODY_MAX;
 }
 
 /* The parent's box, which may end at any time, but does not go before it is given back. NULL: it has ended.
@@ -65,24 +71,35 @@ static void give_box_back(struct context *parent)
     pthread_mutex_unlock(&parent->lock);
 }
 
-static int fork_box(struct context *context, struct box *parent_box, struct lease *lease,
-                    struct result *result, struct error *err)
+static int fork_box(struct context *context, struct box *from, struct lease *lease, struct result *result,
+                    struct error *err)
 {
-    struct context *parent = context->parent;
+    struct asking asking = {.parent = context->parent};
     const struct lease_terms terms = {.spec = context->spec,
-                                      .image = parent_box->image,
-                                      .cgroups = parent_box->cgroups,
+                                      .image = from->image,
+                                      .cgroups = from->cgroups,
                                       .limits = &context->spec->limits,
                                       .lifetime_ms = context->options.lifetime_ms};
-    const struct fork_request request = {
-        .order = send_order, .data = parent, .words_fd = parent->channel_fd, .with_files = true};
+    const struct fork_request request = {.order = send_order,
+                                         .refuses = take_refusal,
+                                         .data = &asking,
+                                         .words_fd = context->parent->channel_fd,
+                                         .with_files = true};
     int status = lease_open(lease, &terms, err);
     if (status < 0)
         return status;
     lease->box.wants_channel = lease->box.is_forkable = true;
     result->isolation = context->spec->isolation;
-    status = lease->box.engine->fork(parent_box, &lease->box, &request, result, err);
-    return status == -ECANCELED ? explain_refusal(parent, status, err) : status;
+    status = lease->box.engine->fork(from, &lease->box, &request, result, err);
+    if (status == -ECANCELED && asking.refusal[0])
+        return error_spec(err, "fork", "the context cannot be forked: %s", asking.refusal);
+    return status;
+}
+
+static int end_with_parent(struct error *err)
+{
+    error_spec(err, "context", "the context has ended");
+    return -EPIPE;
 }
 
 static void *fork_main(void *data)
@@ -92,10 +109,10 @@ static void *fork_main(void *data)
     struct error err = {0};
     struct result *result = result_new();
     scope_lease lease = {.record = RECORD_UNSET};
-    struct box *parent_box = hold_box(context->parent);
-    int status = !result       ? error_host(&err, -ENOMEM, "no memory for a fork")
-                 : !parent_box ? error_host(&err, -EPIPE, "the context has ended")
-                               : fork_box(context, parent_box, &lease, result, &err);
+    struct box *from = hold_box(context->parent);
+    int status = !result ? error_host(&err, -ENOMEM, "no memory for a fork")
+                 : !from ? end_with_parent(&err)
+                         : fork_box(context, from, &lease, result, &err);
     if (status == 0) {
         lease.box.started_us = clock_monotonic_us();
         context_box_started(context, &lease.box);
@@ -106,7 +123,7 @@ static void *fork_main(void *data)
     context_box_ended(context);
     if (lease_close(&lease) < 0 && result)
         result->left_behind = true;
-    if (parent_box)
+    if (from)
         give_box_back(context->parent);
     if (status < 0) {
         result_free(result);
@@ -129,8 +146,7 @@ static int check(struct context *context, int64_t *ret_left_ms, struct error *er
     pthread_mutex_lock(&context->lock);
     *ret_left_ms = context->options.lifetime_ms - (clock_monotonic_us() - context->started_us) / 1000;
     if (!context->box || context->is_over || context->is_ending) {
-        error_spec(err, "context", "the context has ended");
-        status = -EPIPE;
+        status = end_with_parent(err);
     } else if (context->turn.is_busy) {
         error_spec(err, "fork", "fork: a run is under way");
         status = -EBUSY;
@@ -159,7 +175,8 @@ int context_fork(struct context *parent, const struct context_options *options, 
     fork->parent = parent;
     fork->thread_main = fork_main;
     fork->run = parent->run;
-    status = context_start(fork, err);
+    status =
+        fork->cancel_fd < 0 ? error_host(err, -EMFILE, "cannot make a context") : context_start(fork, err);
     if (status < 0) {
         context_close(fork);
         return status;
@@ -266,10 +283,15 @@ int context_run_branches(struct context *context, struct context_branches *branc
     struct branch *list = calloc(branches->count ? branches->count : 1, sizeof *list);
     if (!list)
         return error_host(err, -ENOMEM, "no memory for branches");
-    for (size_t i = 0; i < branches->count && !somebody_won(&branching); i++) {
+    for (size_t i = 0; i < branches->count; i++) {
         struct context_branch *item = &branches->items[i];
         list[i] = (struct branch){.branching = &branching, .index = i};
         item->error = (struct error){0};
+        item->outcome = (struct context_outcome){.cause = CAUSE_exit};
+        if (somebody_won(&branching)) {
+            item->status = error_host(&item->error, -ECANCELED, "another branch was chosen before it began");
+            continue;
+        }
         item->status = context_fork(context, NULL, &list[i].context, &item->error);
         if (item->status < 0)
             continue;

@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { MAX_ERRNO = 4095 };
+
 void wire_path(char *into, size_t size)
 {
     const char *given = getenv("CLOCHE_KEEPER");
@@ -108,7 +110,11 @@ int wire_receive(int fd, json_t **ret_header, struct buffer *ret_body, int *fds)
         status = receive_part(fd, lengths[1], ret_body);
     if (status == 0) {
         *ret_header = json_loadb(header.data, header.length, 0, NULL);
-        status = *ret_header ? 0 : -EPROTO;
+        if (!json_is_object(*ret_header)) {
+            json_decref(*ret_header);
+            *ret_header = NULL;
+            status = -EPROTO;
+        }
     }
     for (int i = 0; status < 0 && fds && i < WIRE_DESCRIPTORS; i++)
         scope_close_fd(&fds[i]);
@@ -287,8 +293,10 @@ void wire_to_error(const json_t *object, struct error *into)
 {
     const char *subject = json_string_value(json_object_get(object, "subject"));
     const char *text = json_string_value(json_object_get(object, "text"));
-    into->kind = (enum error_kind)json_integer_value(json_object_get(object, "kind"));
-    into->code = (int)json_integer_value(json_object_get(object, "code"));
+    json_int_t kind = json_integer_value(json_object_get(object, "kind"));
+    json_int_t code = json_integer_value(json_object_get(object, "code"));
+    into->kind = kind > ERROR_NONE && kind <= ERROR_HOST ? (enum error_kind)kind : ERROR_HOST;
+    into->code = code < 0 && code >= -MAX_ERRNO ? (int)code : -EIO;
     snprintf(into->subject, sizeof into->subject, "%s", subject ? subject : "");
     snprintf(into->text, sizeof into->text, "%s", text ? text : "the keeper failed");
 }

@@ -20,15 +20,34 @@ struct copying {
     int depth;
 };
 
-static int copy_content(int from_fd, int to_fd)
+static int copy_range(int from_fd, int to_fd, off_t at, off_t end)
 {
-    for (;;) {
-        ssize_t length = sendfile(to_fd, from_fd, NULL, 1 << 24);
+    if (lseek(to_fd, at, SEEK_SET) < 0)
+        return -errno;
+    while (at < end) {
+        ssize_t length = sendfile(to_fd, from_fd, &at, (size_t)(end - at));
         if (length < 0 && errno != EINTR)
             return -errno;
         if (length == 0)
-            return 0;
+            break; /* it was cut meanwhile */
     }
+    return 0;
+}
+
+/* Holes stay holes: a file can be far larger than the space that it takes. */
+static int copy_content(int from_fd, int to_fd, off_t size)
+{
+    off_t at = 0;
+    while (at < size && (at = lseek(from_fd, at, SEEK_DATA)) >= 0) {
+        off_t end = lseek(from_fd, at, SEEK_HOLE);
+        int status = end < 0 ? -errno : copy_range(from_fd, to_fd, at, end < size ? end : size);
+        if (status < 0)
+            return status;
+        at = end;
+    }
+    if (at < 0 && errno != ENXIO)
+        return -errno;
+    return ftruncate(to_fd, size) < 0 ? -errno : 0;
 }
 
 /* Owner before mode: a change of owner takes set-id bits away. Times last. */
@@ -53,7 +72,7 @@ static int copy_file(int from_dir, int to_dir, const char *name, const struct co
     scope_fd to = openat(to_dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (to < 0)
         return -errno;
-    int status = copy_content(from, to);
+    int status = copy_content(from, to, marks.st_size);
     return status < 0 ? status : copy_marks(to, &marks, copying);
 }
 

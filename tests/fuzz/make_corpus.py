@@ -151,6 +151,28 @@ RUNNER_PROTOCOL = {
 }
 
 
+WIRE_SPEC = {"code": True, "language": "python", "code_name": "a.py", "image": None, "cwd": "/tmp", "output": "/o", "isolation": 1,
+             "command": [], "arguments": ["a", ""], "environment": ["A=1"], "accepted": ["memory"],
+             "limits": {"memory": 1 << 28, "wall": 5000}, "compile_limits": {"disk": 1 << 30},
+             "grants": [{"kind": 0, "path": "/etc/hostname", "name": "n"}, {"kind": 2, "path": "/tmp"}]}
+WIRE = {
+    "run": frame({"type": "run", "version": "0.1.0", "spec": WIRE_SPEC}, b"print(1)"),
+    "result": frame({"cause": 2, "exit_code": -1, "signal": 9, "detail": "d", "stdout_dropped": 1 << 40, "left_behind": True,
+                     "omissions": 3}, b"{}"),
+    "error": frame({"kind": 1, "code": -22, "subject": "memory", "text": "no"}),
+    "two": frame({"type": "state"}) + frame({"spec": {"isolation": 0, "command": ["ls"]}}),
+    "large": struct.pack("<II", 1 << 24, 0) + b"{}",
+    "larger-body": struct.pack("<II", 2, 1 << 29) + b"{}",
+    "cut": frame({"type": "run"}, b"body")[:-2],
+    "not-json": frame(b"{]"), "array": frame(b"[1]"), "empty": frame(b""),
+    "wrong-types": frame({"spec": {"isolation": "x", "arguments": [5], "limits": [], "grants": [5]}}),
+    "wrong-grants": frame({"spec": {"isolation": 1, "grants": [{"kind": 1 << 40, "path": "/"}]}}),
+    "wrong-isolation": frame({"spec": dict(WIRE_SPEC, isolation=-1)}),
+    "wrong-error": frame({"kind": 99, "code": 1 << 40, "cause": 99, "detail": 5}),
+    "many-grants": frame({"spec": {"isolation": 1, "grants": [{"kind": 1, "path": "/usr"}] * 65}}),
+}
+
+
 def seeds():
     yield from (("spec_json", name, json.dumps(spec).encode()) for name, spec in SPECS.items())
     yield "spec_json", "twice", b'{"code": "1", "code": "2"}'
@@ -164,6 +186,7 @@ def seeds():
                 for name, (before, steps) in TRAPS.items())
     yield from (("init_messages", name, text) for name, text in CONVERSATIONS.items())
     yield from (("runner_protocol", name, text) for name, text in RUNNER_PROTOCOL.items())
+    yield from (("wire", name, text) for name, text in WIRE.items())
 
 
 def main():

@@ -104,6 +104,96 @@ def test_restart_empties_the_interpreter_and_gives_all_its_runs_again(engine):
     assert done.stdout == "False False\n" and "a new interpreter was started" in done.stderr, done
 
 
+# ---- points ----
+
+POINT = "x = 1\nimport os; n = open('f', 'w').write('one')\n"
+
+
+def test_back_returns_to_the_point_as_often_as_one_likes():
+    done = session(POINT + ":fork\nx = 2; n = open('f', 'w').write('two'); os.chdir('/tmp')\n:back\nprint(x, open('f').read(), os.getcwd())\n"
+                   "x = 3; os.remove('f')\n:back\nprint(x, open('f').read())\n:b\nprint(x)\n")
+    assert (done.returncode, done.stdout) == (0, "1 one /data/output\n1 one\n1\n"), done
+    assert "kept; :back returns here" in done.stderr
+
+
+def test_points_have_names():
+    done = session("x = 1\n:fork one\nx = 2\n:fork two\nx = 3\n:back one\nprint(x)\n:back two\nprint(x)\n:back\nprint(x)\n"
+                   ":fork one\n:back one\nprint(x)\n")
+    assert done.stdout == "1\n2\n2\n2\n", done  # a name is for one point, the last
+    assert "kept as 'one'; :back one returns here" in done.stderr
+
+
+def test_point_that_is_not_there_is_named():
+    done = session("x = 1\n:back\n:back here\nprint(x)\n:fork\n:back here\nprint(x)\n")
+    assert "no point is kept; :fork keeps one" in done.stderr and "there is no point 'here'; :fork here keeps one" in done.stderr
+    assert done.stdout == "1\n1\n"
+
+
+def test_names_of_points_are_whole_or_refused():
+    name, too_long = "n" * 63, "n" * 64
+    done = session(f"x = 1\n:fork {name}\nx = 2\n:back {name}\nprint(x)\n:fork {too_long}\nprint(x)\n")
+    assert done.stdout == "1\n1\n" and "at most 63 bytes" in done.stderr, done
+    done = session("x = 1\n:fork a  \nx = 2\n:back a\nprint(x)\n")  # blanks at the end are none of it
+    assert done.stdout == "1\n", done
+
+
+def test_restart_forgets_the_points():
+    done = session("x = 1\n:fork here\n:back here\n:fork again\n:restart\nprint('x' in globals())\n:back here\ny = 5\n:fork\ny = 6\n:back\nprint(y)\n")
+    assert done.stdout == "False\n5\n" and "the points that were kept are gone too" in done.stderr, done
+    assert "there is no point 'here'" in done.stderr and "a new interpreter was started" in done.stderr
+
+
+def test_what_cannot_be_kept_is_named_and_the_session_goes_on():
+    done = session("import threading; go = threading.Event(); t = threading.Thread(target=go.wait, name='bee'); t.start()\n:fork\n"
+                   "go.set(); t.join()\nx = 1\n:fork\nx = 2\n:back\nprint(x)\n")
+    assert "bee" in done.stderr and done.stdout == "1\n", done
+    done = session("x = 1\n:fork\nprint(x)\n", engine="process")
+    assert "isolation 'process'" in done.stderr and done.stdout == "1\n", done
+
+
+def test_death_after_back_starts_anew():
+    done = session("x = 1\n:fork\n:back\nimport os; os._exit(3)\nprint('x' in globals())\n:fork\n:back\nprint('on')\n")
+    assert done.stdout == "False\non\n" and "the interpreter died" in done.stderr, done
+
+
+def test_more_points_than_are_kept():
+    done = session("".join(f"x = {n}\n:fork p{n}\n" for n in range(34)) + ":back p0\n:back p1\n:back p2\nprint(x)\n:back p33\nprint(x)\n")
+    assert done.stdout == "2\n33\n" and done.stderr.count("the oldest goes") == 2, done
+    assert "there is no point 'p0'" in done.stderr and "there is no point 'p1'" in done.stderr
+
+
+def test_generations_of_points_come_to_an_end_that_is_told():
+    done = session("x = 0\n" + "x += 1\n:fork\n:back\n" * 9 + "print(x)\n", "--memory", "256M")
+    assert done.stdout == "9\n" and "generations of forks" in done.stderr, done
+
+
+def below(pid):
+    """All processes below one: forks of boxes are children of those who forked them."""
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        try:
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                children = [int(child) for child in file.read().split()]
+            found += children + [one for child in children for one in below(child)]
+        except OSError:
+            pass  # it has just ended
+    return found
+
+
+def test_nothing_of_the_points_is_left_after_the_session():
+    repl = subprocess.Popen([box.CLOCHE, "repl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    repl.stdin.write("x = 1\n:fork a\n:back a\n:fork b\n:back a\nprint('there')\n")
+    repl.stdin.flush()
+    assert repl.stdout.readline() == "there\n"
+    watched = [os.pidfd_open(pid) for pid in below(repl.pid)]
+    assert len(watched) >= 8  # four boxes that live, each with an init and an interpreter
+    _, err = repl.communicate(timeout=30)
+    assert repl.returncode == 0, err
+    for fd in watched:
+        assert select.select([fd], [], [], 5)[0], "a process is left"
+        os.close(fd)
+
+
 def test_pipe_ends_when_the_runs_are_used_up():
     done = session("print(1)\nprint(2)\nprint(3)\nprint(4)\n", "--runs", "2")
     assert done.stdout == "1\n2\n" and done.stderr.count("all its 2 runs") == 1

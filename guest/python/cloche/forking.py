@@ -11,6 +11,8 @@ import sys
 import threading
 
 PR_GET_TID_ADDRESS = 40
+CHANNEL_FD = 6
+DESCRIPTORS_MIN = 7  # of a box: control, plan, init, three streams, channel; files of groups follow
 _library = None
 _libc = None
 
@@ -58,8 +60,11 @@ def check():
     if len(tasks) > 1:
         names = []
         for task in tasks:
-            with open(f"/proc/self/task/{task}/comm", encoding="utf-8", errors="replace") as file:
-                names.append(file.read().strip())
+            try:
+                with open(f"/proc/self/task/{task}/comm", encoding="utf-8", errors="replace") as file:
+                    names.append(file.read().strip())
+            except OSError:
+                names.append("one that just ended")
         raise Refused(f"{len(tasks) - 1} threads of a library are running ({', '.join(names[1:6])}); a library that "
                       "computes in threads can be told to use one (OPENBLAS_NUM_THREADS=1, OMP_NUM_THREADS=1)")
     children = _children()
@@ -95,14 +100,19 @@ def reap():
             _forked.discard(pid)
 
 
-def fork(fds, landlock_abi):
-    """True in the copy."""
+def fork(fds, landlock_abi, keeps_place=False):
+    """True in the copy. `keeps_place`: it stays in its directory, and numbers of files that were open stay taken."""
+    if len(fds) < DESCRIPTORS_MIN:
+        raise Refused("the order came without the descriptors of a box")
     prepare()
     address = _thread_id_address()
     array = (ctypes.c_int * len(fds))(*fds)
+    place = Place(fds) if keeps_place else None
     ctypes.pythonapi.PyOS_BeforeFork()
     result = _library.cloche_fork(array, len(fds), address, landlock_abi)
     if result == 0:
+        if place:
+            place.take()
         ctypes.pythonapi.PyOS_AfterFork_Child()
         _forked.clear()
         renew_randomness()
@@ -128,6 +138,51 @@ def serve_as_zygote(channel_fd, landlock_abi):
     renew_randomness()
 
 
+class Place:
+    """What of an interpreter's surroundings its copy finds again."""
+
+    def __init__(self, fds):
+        try:
+            self.directory = os.getcwd()
+        except OSError:  # it was removed
+            self.directory = None
+        self.numbers = [number for number in map(int, os.listdir("/proc/self/fd"))
+                        if number > 2 and number != CHANNEL_FD and number not in fds and is_open(number)]
+
+    def take(self):
+        global _lost_numbers
+        _lost_numbers = self.numbers
+        if self.directory:
+            try:
+                os.chdir(self.directory)
+            except OSError:
+                pass  # /data/output has to do
+
+
+_lost_numbers = []
+
+
+def is_open(number):
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def hold_numbers():
+    """The files that were open are closed in a copy, and the host has seen to it. A new file must not get the number of
+    one: objects of the old would write into it. So something stands there that can be neither read nor written."""
+    global _lost_numbers
+    numbers, _lost_numbers = _lost_numbers, []
+    for number in numbers:
+        if not is_open(number):
+            nothing = os.open("/", os.O_PATH | os.O_CLOEXEC)
+            if nothing != number:
+                os.dup2(nothing, number, inheritable=False)
+                os.close(nothing)
+
+
 def confine(ruleset_fd):
     """Puts the box's file rules on, for good, and proves it on a place that only they forbid."""
     status = _library.cloche_confine(ruleset_fd)
@@ -141,7 +196,11 @@ def confine(ruleset_fd):
 
 
 def renew_randomness():
-    """`random` and `ssl` renew themselves after a fork, `secrets` and `uuid` ask the kernel; these do not."""
+    """`random` renews itself after a fork, `secrets` and `uuid` ask the kernel; these do not. OpenSSL knows a fork by its
+    pid, which is the same in every box."""
+    ssl = sys.modules.get("_ssl")
+    if ssl:
+        ssl.RAND_add(os.urandom(32), 32.0)
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random:
         numpy_random.seed()

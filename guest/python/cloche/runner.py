@@ -92,6 +92,7 @@ class Runner:
                 header, body = self.channel.receive()
             except Closed:
                 return None
+            forking.hold_numbers()
             if header.get("type") == "main":
                 return script.Script(header, body)
             if header.get("type") == "run":
@@ -129,10 +130,10 @@ class Runner:
         self.flush()
         try:
             forking.check()
-            if forking.fork(fds, header.get("landlock", 0)):
+            if forking.fork(fds, header.get("landlock", 0), keeps_place=self.count > 0):
                 self.say_ready()
                 return
-        except forking.Refused as error:
+        except (forking.Refused, OSError) as error:
             self.send("refused", text=str(error))
         for fd in fds:
             os.close(fd)

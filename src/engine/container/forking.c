@@ -1,5 +1,6 @@
 #include "engine/container/forking.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
 #include "engine/container/identity.h"
@@ -205,8 +206,28 @@ bool forking_answer(struct box *box, const char **ret_call)
     return concerns(box, &call); /* not answered: the call waits until its box is gone */
 }
 
+/* Until there is something on the new box's control socket; the program may talk meanwhile. */
+static int await_word(int control_fd, const struct fork_request *request, struct error *err)
+{
+    struct pollfd polled[] = {{.fd = control_fd, .events = POLLIN},
+                              {.fd = request->words_fd, .events = POLLIN}};
+    int64_t until_us = clock_monotonic_us() + STEP_MS * 1000;
+    for (;;) {
+        int64_t left_ms = (until_us - clock_monotonic_us()) / 1000;
+        int ready = left_ms > 0 ? poll(polled, 2, (int)left_ms) : 0;
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0)
+            return error_host(err, -ETIMEDOUT, "the program did not fork within %d s", STEP_MS / 1000);
+        if (polled[0].revents)
+            return 0;
+        if (!request->refuses || request->refuses(request->data))
+            return error_host(err, -ECANCELED, "the program did not fork");
+    }
+}
+
 /* Waits for the first process of the new box to say that it is there; the kernel says who it is. */
-static pid_t await_first_process(int control_fd, int words_fd, struct error *err)
+static pid_t await_first_process(int control_fd, const struct fork_request *request, struct error *err)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * 4)];
@@ -218,15 +239,9 @@ static pid_t await_first_process(int control_fd, int words_fd, struct error *err
                             .msg_iovlen = 1,
                             .msg_control = space.bytes,
                             .msg_controllen = sizeof space.bytes};
-    struct pollfd polled[] = {{.fd = control_fd, .events = POLLIN}, {.fd = words_fd, .events = POLLIN}};
-    int ready;
-    do
-        ready = poll(polled, 2, STEP_MS);
-    while (ready < 0 && errno == EINTR);
-    if (ready <= 0)
-        return error_host(err, -ETIMEDOUT, "the program did not fork within %d s", STEP_MS / 1000);
-    if (!polled[0].revents)
-        return error_host(err, -ECANCELED, "the program did not fork");
+    int status = await_word(control_fd, request, err);
+    if (status < 0)
+        return status;
     ssize_t length = recvmsg(control_fd, &header, MSG_CMSG_CLOEXEC);
     pid_t pid = -1;
     for (struct cmsghdr *item = CMSG_FIRSTHDR(&header); item; item = CMSG_NXTHDR(&header, item)) {
@@ -390,7 +405,7 @@ static int make_first_process(struct box *parent, struct box *child, const struc
     int status = request->order(request->data, fds, count);
     if (status < 0)
         return error_host(err, status, "the program cannot be told to fork");
-    pid_t pid = await_first_process(child->control_fd, request->words_fd, err);
+    pid_t pid = await_first_process(child->control_fd, request, err);
     if (pid < 0)
         return pid;
     scope_fd pidfd = process_pidfd_open(pid);

@@ -700,6 +700,15 @@ static int send_ruleset(const struct room *room)
     return process_send(room->launch->child_control, &message, sizeof message, ruleset);
 }
 
+static int scratch_error(const struct room *room, int status, struct error *err)
+{
+    if (room->files_fd >= 0 && status == -ELOOP)
+        return error_host(err, 0, "fork: the files cannot be copied: directories are nested too deep");
+    if (room->files_fd >= 0 && status == -ENOSPC)
+        return error_host(err, 0, "fork: the files do not fit into a copy (each name of a file becomes one)");
+    return error_host(err, status, "cannot make the scratch space");
+}
+
 int room_refurnish(const struct room *room, int pidfd, struct error *err)
 {
     int trees[SPEC_GRANTS_MAX]; /* taken while the host's files can be seen */
@@ -715,7 +724,7 @@ int room_refurnish(const struct room *room, int pidfd, struct error *err)
     umask(0);
     status = make_scratch(room);
     if (status < 0)
-        return error_host(err, status, "cannot make the scratch space");
+        return scratch_error(room, status, err);
     if ((status = make_terminals()) < 0)
         return error_host(err, status, "cannot make /dev/pts");
     for (size_t i = 0; i < room->grant_count; i++)

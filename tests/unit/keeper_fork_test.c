@@ -1,0 +1,431 @@
+/* Forks of contexts: what they keep, what they share no more, and who is harmed by whom. */
+#include "fork_session.h"
+
+#include <pthread.h>
+
+static void fork_keeps_variables_imports_directory_and_files(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL);
+    run(first, "import os, json, sys\nx = {'a': [1, 2]}\ndef f(): return len(x['a'])\n"
+               "os.makedirs('/tmp/deep/er')\nopen('/tmp/deep/er/t', 'w').write('kept')\n"
+               "open('o', 'w').write('out')\nopen(os.path.expanduser('~/h'), 'w').write('home')\n"
+               "open('/dev/shm/s', 'w').write('shm')\nos.chdir('/tmp/deep')\nos.umask(0o77)\n"
+               "os.environ['COLOUR'] = 'red'\nsys.path.insert(0, '/tmp/deep')\nsys.setrecursionlimit(1234)");
+    assert_int_equal(first->outcome.status, RUNNER_STATUS_ok);
+    struct session *fork = fork_session(first);
+    assert_value(fork, "x, f(), json.dumps([1])", "({'a': [1, 2]}, 2, '[1]')");
+    assert_value(fork, "os.getcwd(), open('er/t').read()", "('/tmp/deep', 'kept')");
+    assert_value(fork,
+                 "[open(p).read() for p in ('/data/output/o', os.path.expanduser('~/h'), '/dev/shm/s')]",
+                 "['out', 'home', 'shm']");
+    assert_value(fork, "os.umask(0o77), os.environ['COLOUR'], sys.path[0], sys.getrecursionlimit()",
+                 "(63, 'red', '/tmp/deep', 1234)");
+    assert_value(fork,
+                 "os.getpid() == int(os.readlink('/proc/self')), os.listdir('/proc/self/task') == "
+                 "[str(os.getpid())]",
+                 "(True, True)");
+}
+
+static void parent_and_fork_share_nothing_afterwards(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL);
+    run(first, "import os\nx = [1]\nos.environ['E'] = 'both'\nopen('f', 'w').write('both')\nopen('g', 'w')");
+    struct session *fork = fork_session(first);
+    run(first, "x.append('parent'); os.environ['E'] = 'parent'; open('f', 'w').write('parent'); "
+               "open('parents', 'w'); os.chdir('/tmp')");
+    run(fork, "x.append('fork'); os.environ['E'] = 'fork'; open('g', 'w').write('fork'); open('forks', 'w'); "
+              "os.remove('f')");
+    const char *look =
+        "x, os.environ['E'], sorted(os.listdir('/data/output')), open('/data/output/g').read(), "
+        "os.getcwd()";
+    assert_value(first, look, "([1, 'parent'], 'parent', ['f', 'g', 'parents'], '', '/tmp')");
+    assert_value(fork, look, "([1, 'fork'], 'fork', ['forks', 'g'], 'fork', '/data/output')");
+}
+
+static void fork_of_a_fork_goes_to_the_limit_and_is_refused_there(void **state)
+{
+    (void)state;
+    struct session *line[FORK_GENERATIONS_MAX + 1];
+    size_t count = 0;
+    struct error err = {0};
+    line[count++] = open_first(NULL, NULL);
+    run(line[0], "trace = [0]");
+    while (count < FORK_GENERATIONS_MAX) {
+        char code[64], wanted[8];
+        line[count] = fork_session(line[count - 1]);
+        snprintf(code, sizeof code, "trace.append(%zu); len(trace)", count);
+        snprintf(wanted, sizeof wanted, "%zu", count + 1);
+        assert_value(line[count], code, wanted);
+        count++;
+    }
+    int descriptors = open_descriptors();
+    struct session *none = NULL;
+    assert_true(try_fork(line[count - 1], &none, &err) < 0);
+    assert_error(&err, ERROR_SPEC, "fork", "14 generations");
+    assert_int_equal(open_descriptors(), descriptors);
+    for (size_t i = 0; i < count; i += 6) {
+        char wanted[8];
+        snprintf(wanted, sizeof wanted, "%zu", i + 1);
+        assert_value(line[i], "len(trace)", wanted);
+    }
+    struct session *beside = fork_session(line[3]); /* where the line is shorter there is room */
+    assert_value(beside, "trace", "[0, 1, 2, 3]");
+    close_one(beside);
+}
+
+static void twenty_forks_live_at_once(void **state)
+{
+    (void)state;
+    enum { COUNT = 20 };
+    struct session *first = open_first(NULL, NULL), *forks[COUNT];
+    run(first, "import os\nx = 'parent'; open('f', 'w').write('parent')");
+    for (int i = 0; i < COUNT; i++) {
+        char code[96];
+        forks[i] = fork_session(first);
+        snprintf(code, sizeof code, "x = %d; open('f', 'w').write(str(x))", i);
+        run(forks[i], code);
+    }
+    for (int i = COUNT - 1; i >= 0; i--) {
+        char wanted[32];
+        snprintf(wanted, sizeof wanted, "(%d, '%d')", i, i);
+        assert_value(forks[i], "x, open('f').read()", wanted);
+    }
+    assert_value(first, "x, open('f').read()", "('parent', 'parent')");
+    close_all(forks, COUNT);
+    /* The first processes of boxes that are gone are waited for by their parent: at the next fork. */
+    fork_session(first);
+    assert_value(first, "len(open(f'/proc/self/task/{os.getpid()}/children').read().split())", "1");
+}
+
+static void parent_may_be_closed_before_its_forks(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL);
+    run(first, "x = 1");
+    struct session *one = fork_session(first), *other = fork_session(first), *grandchild = fork_session(one);
+    context_close(first->context);
+    context_close(one->context);
+    first->context = one->context = NULL;
+    assert_value(other, "x + 1", "2");
+    assert_value(grandchild, "x + 2", "3");
+    struct session *late = fork_session(grandchild);
+    assert_value(late, "x + 3", "4");
+    assert_false(is_ended(made[0].pidfd)); /* it waits for its last fork */
+    close_one(grandchild);
+    close_one(other);
+    assert_value(late, "x + 4", "5");
+    close_one(late);
+    assert_true(is_ended(made[0].pidfd) && is_ended(made[1].pidfd));
+}
+
+static void fork_that_dies_harms_nobody(void **state)
+{
+    (void)state;
+    static const char *const fields[] = {"memory", "128M", "wall", "1s", NULL};
+    static const struct {
+        const char *code;
+        enum cause cause;
+    } deaths[] = {
+        {"y = bytearray(1 << 30)\nfor i in range(0, len(y), 4096): y[i] = 1", CAUSE_memory},
+        {"import os; os.kill(os.getpid(), 11)", CAUSE_signal},
+        {"import os; os._exit(3)", CAUSE_exit},
+        {"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", CAUSE_wall_time},
+        {"import ctypes; ctypes.CDLL(None).mount(0, 0, 0, 0, 0)", CAUSE_denied_syscall},
+    };
+    struct session *first = open_first(fields, &(struct context_options){.runs_max = 100});
+    run(first, "x = 'parent'");
+    struct session *sibling = fork_session(first);
+    run(sibling, "x = 'sibling'");
+    for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
+        struct session *fork = fork_session(first);
+        run(fork, deaths[i].code);
+        assert_true(fork->outcome.died);
+        if (fork->outcome.cause != deaths[i].cause)
+            fail_msg("%s: %s, not %s", deaths[i].code, cause_names[fork->outcome.cause],
+                     cause_names[deaths[i].cause]);
+        struct session *none = NULL;
+        struct error err = {0};
+        assert_int_equal(try_fork(fork, &none, &err), -EPIPE);
+        assert_error(&err, ERROR_SPEC, "context", "has ended");
+        close_one(fork);
+        assert_value(first, "x", "'parent'");
+        assert_value(sibling, "x", "'sibling'");
+    }
+}
+
+/* The kernel ends pid namespaces with the one above: forks end with their parent's box, and say so. */
+static void parent_that_dies_takes_its_forks_and_is_survived_by_its_own_parent(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL);
+    run(first, "x = 'first'");
+    struct session *parent = fork_session(first), *child = fork_session(parent),
+                   *sibling = fork_session(first);
+    run(parent, "import os; os._exit(3)");
+    assert_true(parent->outcome.died);
+    assert_true(is_ended(made[2].pidfd));
+    struct error err = {0};
+    int status = try_run(child, "x", &err);
+    assert_true(status == -EPIPE || child->outcome.died);
+    assert_value(first, "x", "'first'");
+    assert_value(sibling, "x", "'first'");
+}
+
+/* The parent is gone in the middle of a fork, while the host is at work on both boxes. */
+static void parent_that_dies_while_it_forks_is_an_error(void **state)
+{
+    (void)state;
+    static const char *const hooks[] = {
+        "import os; os.register_at_fork(before=lambda: os.kill(os.getpid(), 9))",
+        "import os; os.register_at_fork(after_in_parent=lambda: os.kill(os.getpid(), 9))",
+        "import os; os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), 9))",
+    };
+    for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++) {
+        struct session *first = open_first(NULL, NULL), *fork = NULL;
+        run(first, hooks[i]);
+        struct error err = {0};
+        int status = try_fork(first, &fork, &err);
+        if (i != 1) { /* after it, the fork may have been there for a moment */
+            assert_true(status < 0);
+            assert_true(err.text[0]);
+        }
+        if (status == 0)
+            close_one(fork);
+        if (i == 2)
+            assert_value(first, "1", "1");
+        close_one(first);
+    }
+}
+
+static void what_cannot_be_forked_is_named(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL), *fork = NULL;
+    struct error err = {0};
+    run(first, "import threading\ngo = threading.Event()\nt = threading.Thread(target=go.wait, "
+               "name='worker bee')\nt.start()");
+    assert_true(try_fork(first, &fork, &err) < 0);
+    assert_error(&err, ERROR_SPEC, "fork", "1 threads", "worker bee");
+    run(first, "go.set(); t.join()");
+    run(first, "import subprocess\np = subprocess.Popen(['sleep', '100'])");
+    assert_true(try_fork(first, &fork, &err) < 0);
+    assert_error(&err, ERROR_SPEC, "fork", "child processes", "sleep");
+    run(first, "p.kill(); p.wait()");
+    fork = fork_session(first); /* nothing of the refusals is left */
+    assert_value(fork, "t.name", "'worker bee'");
+}
+
+struct forker {
+    struct session *session;
+    int status;
+    struct error err;
+};
+
+static void fork_when_started(void *data, const struct runner_event *event)
+{
+    struct forker *forker = data;
+    struct context *none = NULL;
+    if (event->kind == RUNNER_started)
+        forker->status = context_fork(forker->session->context, NULL, &none, &forker->err);
+}
+
+static void forks_are_refused_during_a_run_of_the_dead_and_of_other_engines(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL), *fork = NULL;
+    struct forker forker = {.session = first};
+    const struct runner_order order = {.code = {"'done'", 6}};
+    assert_int_equal(
+        context_run(first->context, &order, fork_when_started, &forker, &first->outcome, &forker.err), 0);
+    assert_int_equal(forker.status, -EBUSY);
+    assert_error(&forker.err, ERROR_SPEC, "fork", "a run is under way");
+    assert_int_equal(first->outcome.status, RUNNER_STATUS_ok);
+    run(first, "import os; os._exit(0)");
+    struct error err = {0};
+    assert_int_equal(try_fork(first, &fork, &err), -EPIPE);
+    assert_error(&err, ERROR_SPEC, "context", "has ended");
+    close_one(first);
+    struct session *process = open_session("process", NULL, NULL);
+    opened[opened_count++] = process;
+    assert_true(try_fork(process, &fork, &err) < 0);
+    assert_error(&err, ERROR_SPEC, "fork", "isolation 'process'");
+    assert_value(process, "1", "1");
+}
+
+static void open_files_and_sockets_are_closed_in_the_fork(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL);
+    run(first, "import os, socket, select\nr = open('/tmp/r', 'w+'); r.write('abc'); r.flush(); r.seek(0)\n"
+               "w = open('/tmp/w', 'w', buffering=1)\na, b = socket.socketpair()\np = select.epoll()\n"
+               "def fails(f, *args):\n    try: f(*args)\n    except (OSError, ValueError) as e: return "
+               "type(e).__name__\n    return 'nothing failed'");
+    struct session *fork = fork_session(first);
+    assert_value(fork,
+                 "[fails(r.read), fails(w.write, 'lost\\n'), fails(a.send, b'x'), fails(b.recv, 1), "
+                 "fails(p.poll, 0)]",
+                 "['OSError', 'OSError', 'OSError', 'OSError', 'OSError']");
+    /* A new file does not get the number of an old object, which would write into it, or close it. */
+    assert_value(fork,
+                 "new = [open(f'/tmp/new{i}', 'w+') for i in range(8)]\n"
+                 "[fails(w.write, 'stray\\n'), fails(a.send, b'x')]",
+                 "['OSError', 'OSError']");
+    run(fork, "for f in (r, w, a, b, p): fails(f.close)\ndel r, w, a, b, p\nimport gc; gc.collect()\n"
+              "for f in new: f.write('own'); f.flush(); f.seek(0)");
+    assert_value(fork, "[f.read() for f in new] == ['own'] * 8", "True");
+    assert_value(first, "a.send(b'x'); w.write('mine\\n'); r.read(), b.recv(1), open('/tmp/w').read()",
+                 "('abc', b'x', 'mine\\n')");
+}
+
+static void what_is_said_between_runs_is_no_obstacle(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL);
+    run(first, "import threading, os\nlate = threading.Timer(0.05, print, ['late'])\nlate.start()");
+    run(first, "1");
+    /* It has printed after a run when it is gone; a fork is refused until then. */
+    struct session *fork = NULL;
+    int64_t until_us = clock_monotonic_us() + 10000000;
+    struct error err = {0};
+    while (try_fork(first, &fork, &err) < 0) {
+        if (!strstr(err.text, "threads") || clock_monotonic_us() > until_us)
+            fail_msg("%s", err.text);
+        usleep(20000);
+    }
+    assert_value(fork, "late.is_alive()", "False");
+    close_one(fork);
+    run(first, "os.register_at_fork(before=lambda: print('before'), after_in_parent=lambda: print('parent'), "
+               "after_in_child=lambda: print('child'))");
+    fork = fork_session(first);
+    assert_value(fork, "'alive'", "'alive'");
+    assert_value(first, "'alive too'", "'alive too'");
+}
+
+static void randomness_differs_between_forks(void **state)
+{
+    (void)state;
+    enum { COUNT = 3 };
+    static const char *const sources[] = {
+        "random.random()",          "uuid.uuid4().hex",
+        "uuid.uuid1().hex",         "secrets.token_hex()",
+        "os.urandom(8).hex()",      "tempfile.mktemp()",
+        "ssl.RAND_bytes(16).hex()", "random.SystemRandom().random()",
+        "numpy.random.rand()",      "numpy.random.default_rng().random()",
+    };
+    struct session *first = open_first(NULL, &(struct context_options){.runs_max = 100}), *all[COUNT + 1];
+    run(first, "import os, random, uuid, secrets, tempfile, ssl\n"
+               "random.random(), tempfile.mktemp(), ssl.RAND_bytes(1), uuid.uuid1()\n"
+               "try:\n    import numpy; numpy.random.rand()\nexcept ImportError: numpy = None");
+    assert_int_equal(first->outcome.status, RUNNER_STATUS_ok);
+    bool has_numpy = strcmp(value_of(first, "numpy is None"), "False") == 0;
+    all[0] = first;
+    for (int i = 1; i <= COUNT; i++)
+        all[i] = fork_session(i == COUNT ? all[1] : first); /* one of them from a fork */
+    for (size_t s = 0; s < sizeof sources / sizeof *sources; s++) {
+        char said[COUNT + 1][128];
+        if (strncmp(sources[s], "numpy", 5) == 0 && !has_numpy)
+            continue;
+        for (int i = 0; i <= COUNT; i++) {
+            snprintf(said[i], sizeof said[i], "%s", value_of(all[i], sources[s]));
+            for (int j = 0; j < i; j++)
+                if (strcmp(said[i], said[j]) == 0)
+                    fail_msg("%s is %s in two", sources[s], said[i]);
+        }
+    }
+}
+
+static void timers_of_the_parent_do_not_fire_in_the_fork(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL);
+    run(first, "import signal, time\nfired = []\nsignal.signal(signal.SIGALRM, lambda *_: fired.append(1))\n"
+               "signal.signal(signal.SIGPROF, lambda *_: fired.append(2))\n"
+               "signal.setitimer(signal.ITIMER_REAL, 3, 3)");
+    struct session *fork = fork_session(first);
+    assert_value(fork, "signal.getitimer(signal.ITIMER_REAL), signal.getitimer(signal.ITIMER_PROF)",
+                 "((0.0, 0.0), (0.0, 0.0))");
+    /* Waits in the parent until it has fired there; the fork was there all the time. */
+    assert_value(first, "while not fired: time.sleep(0.02)\nfired[0]", "1");
+    assert_value(fork, "fired", "[]");
+    assert_value(fork, "signal.setitimer(signal.ITIMER_REAL, 0.01)\nwhile not fired: time.sleep(0.01)\nfired",
+                 "[1]");
+}
+
+static void interrupt_when_started(void *data, const struct runner_event *event)
+{
+    struct session *session = data;
+    if (event->kind == RUNNER_started)
+        context_interrupt(session->context);
+}
+
+static void forks_are_interrupted_and_limited_as_any_context(void **state)
+{
+    (void)state;
+    static const char *const fields[] = {"wall", "2s", "cpu", "500ms", "output_limit", "100", NULL};
+    struct session *first = open_first(fields, &(struct context_options){.runs_max = 4});
+    struct session *fork = fork_session(first);
+    const char *endless = "import time\nwhile True: time.sleep(0.01)";
+    const struct runner_order order = {.code = {endless, strlen(endless)}};
+    struct error err = {0};
+    assert_int_equal(context_run(fork->context, &order, interrupt_when_started, fork, &fork->outcome, &err),
+                     0);
+    assert_int_equal(fork->outcome.status, RUNNER_STATUS_interrupted);
+    assert_int_equal(fork->outcome.cause, CAUSE_cancelled);
+    run(fork, endless);
+    assert_int_equal(fork->outcome.cause, CAUSE_wall_time);
+    assert_false(fork->outcome.died);
+    run(fork, "while True: pass");
+    assert_int_equal(fork->outcome.cause, CAUSE_cpu_time);
+    run(fork, "print('x' * 99); print('y' * 99); 'alive'");
+    assert_int_equal(fork->out.length, 100);
+    assert_true(fork->outcome.truncated_bytes > 0);
+    assert_int_equal(try_run(fork, "5", &err), -EBUSY); /* its own runs, and not those of its parent */
+    assert_value(first, "1", "1");
+    struct context_usage usage;
+    context_look(fork->context, &usage);
+    assert_int_equal(usage.runs, 4);
+    assert_true(usage.lifetime_us <= CONTEXT_LIFETIME_DEFAULT_MS * INT64_C(1000));
+}
+
+static void fork_cannot_be_restarted_nor_its_parent_under_it(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL), *fork = fork_session(first);
+    struct error err = {0};
+    assert_true(context_restart(fork->context, &err) < 0);
+    assert_error(&err, ERROR_SPEC, "context", "a fork cannot be restarted");
+    assert_true(context_restart(first->context, &err) < 0);
+    assert_error(&err, ERROR_SPEC, "context", "1 forks", "alive");
+    assert_value(fork, "1", "1");
+    close_one(fork);
+    run(first, "x = 1");
+    assert_int_equal(context_restart(first->context, &err), 0);
+    note_box(first->context);
+    assert_value(first, "'x' in globals()", "False");
+    fork = fork_session(first);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CENSUS_TEST(fork_keeps_variables_imports_directory_and_files),
+        CENSUS_TEST(parent_and_fork_share_nothing_afterwards),
+        CENSUS_TEST(fork_of_a_fork_goes_to_the_limit_and_is_refused_there),
+        CENSUS_TEST(twenty_forks_live_at_once),
+        CENSUS_TEST(parent_may_be_closed_before_its_forks),
+        CENSUS_TEST(fork_that_dies_harms_nobody),
+        CENSUS_TEST(parent_that_dies_takes_its_forks_and_is_survived_by_its_own_parent),
+        CENSUS_TEST(parent_that_dies_while_it_forks_is_an_error),
+        CENSUS_TEST(what_cannot_be_forked_is_named),
+        CENSUS_TEST(forks_are_refused_during_a_run_of_the_dead_and_of_other_engines),
+        CENSUS_TEST(open_files_and_sockets_are_closed_in_the_fork),
+        CENSUS_TEST(what_is_said_between_runs_is_no_obstacle),
+        CENSUS_TEST(randomness_differs_between_forks),
+        CENSUS_TEST(timers_of_the_parent_do_not_fire_in_the_fork),
+        CENSUS_TEST(forks_are_interrupted_and_limited_as_any_context),
+        CENSUS_TEST(fork_cannot_be_restarted_nor_its_parent_under_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
