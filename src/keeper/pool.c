@@ -293,6 +293,7 @@ static struct spare *take_dead(struct pool *pool)
 static void *keep_stocked(void *data)
 {
     struct pool *pool = data;
+    int failures = 0; /* in a row */
     pthread_mutex_lock(&pool->lock);
     while (!pool->is_closing) {
         int wait_ms;
@@ -312,8 +313,14 @@ static void *keep_stocked(void *data)
         else if ((status = fork_spare(pool, &spare, &err)) == 0)
             add_spare(pool, spare);
         pthread_mutex_lock(&pool->lock);
+        failures = status < 0 ? failures + 1 : 0;
+        if (status < 0) {
+            pool->has_failed = true;
+            pool->failure = err;
+        }
+        /* What fails again and again is tried less and less often; a new zygote may change it. */
         if (status < 0 && !pool->is_closing)
-            wait_for_change(pool, 10);
+            wait_for_change(pool, failures < 7 ? 10 << failures : 1000);
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;

@@ -126,10 +126,11 @@ static int hide_uptime(void)
     return file_write_attribute(AT_FDCWD, "/proc/self/timens_offsets", offsets);
 }
 
-static int enter_profile(void)
+static int enter_profile(const struct box *box)
 {
-    int status =
-        file_write_attribute(AT_FDCWD, "/proc/self/attr/apparmor/current", "changeprofile cloche-box");
+    int status = file_write_attribute(AT_FDCWD, "/proc/self/attr/apparmor/current",
+                                      box->is_forkable ? "changeprofile cloche-box-forkable"
+                                                       : "changeprofile cloche-box");
     /* Not loaded, or no AppArmor: the launcher looks at what came of it. */
     return status == -ENOENT || status == -EINVAL || status == -EACCES || status == -EPERM ? 0 : status;
 }
@@ -157,7 +158,7 @@ static int child_enter(struct box *box, const struct room *room, uid_t caller_ui
     if ((status = identity_drop_capabilities(err)) < 0)
         return status;
     /* Last, so that the profile need not allow any of the above. */
-    if (!hardening_removed(apparmor) && (status = enter_profile()) < 0)
+    if (!hardening_removed(apparmor) && (status = enter_profile(box)) < 0)
         return error_layer(err, "apparmor", status, "cannot enter the profile");
     return 0;
 }
@@ -338,7 +339,7 @@ static int container_fork(struct box *parent, struct box *child, const struct fo
     child->landlock_scoped = parent->landlock_scoped;
     if (child->ruleset_fd >= 0) { /* its program puts them on, and proves it, before it has anything to run */
         child->is_forkable = false;
-        child->landlock_abi = parent->landlock_abi;
+        child->landlock_abi = landlock_abi();
     }
     if (status == 0)
         inspect_list_layers(child, &group_limits, result);
