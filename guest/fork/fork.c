@@ -38,6 +38,7 @@ enum {
     CLEAR_OF_TARGETS = 64,
     SCOPE_SIGNAL = 1 << 1,
     CAPABILITIES_MAX = 64,
+    WAIT_ALL = 0x40000000, /* __WALL */
 };
 
 /* The order in which they come. */
@@ -49,6 +50,7 @@ struct fork_state {
     int fd_count;
     int *thread_id; /* where the C library keeps the thread's number; NULL: unknown */
     int landlock_abi;
+    long number; /* of the interpreter, in its own pid namespace */
     long failure;
 };
 
@@ -98,6 +100,32 @@ static long take_user(void)
     return status;
 }
 
+/* Libraries tell a copy of themselves by its number, OpenSSL's random numbers among them: it must not have
+ * that of what it is a copy of. Numbers rise, so those up to it are used up, by children that end at once;
+ * they use nothing of the stack that they share with us. */
+static long pass_number(long number)
+{
+    long pid;
+    do {
+        register long r10 __asm__("r10") = 0;
+        register long r8 __asm__("r8") = 0;
+        __asm__ volatile("syscall\n"
+                         "    test %%rax, %%rax\n"
+                         "    jnz 1f\n"
+                         "    mov $60, %%eax\n" /* exit */
+                         "    xor %%edi, %%edi\n"
+                         "    syscall\n"
+                         "1:\n"
+                         : "=a"(pid)
+                         : "a"(SYS_clone), "D"((long)(CLONE_VM | CLONE_VFORK)), "S"(0L), "d"(0L), "r"(r10),
+                           "r"(r8)
+                         : "rcx", "r11", "memory");
+        if (pid > 0)
+            raw_call(SYS_wait4, pid, 0, WAIT_ALL, 0, 0);
+    } while (pid > 0 && pid < number);
+    return pid < 0 ? pid : 0;
+}
+
 /* `pid` in decimal, at the end of a buffer. */
 static char *number_text(long number, char *end)
 {
@@ -142,6 +170,8 @@ void first_process(struct fork_state *state)
         status = enter(state);
     if (status == 0)
         status = take_user();
+    if (status == 0)
+        status = pass_number(state->number);
     if (status == 0) {
         long flags = state->thread_id ? FORK_PROGRAM_FLAGS
                                       : FORK_PROGRAM_FLAGS & ~(CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
@@ -257,8 +287,11 @@ __attribute__((visibility("default"))) long cloche_fork(const int *fds, int fd_c
 long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
 {
     static struct fork_state state;
-    state = (struct fork_state){
-        .fds = fds, .fd_count = fd_count, .thread_id = thread_id, .landlock_abi = landlock_abi};
+    state = (struct fork_state){.fds = fds,
+                                .fd_count = fd_count,
+                                .thread_id = thread_id,
+                                .landlock_abi = landlock_abi,
+                                .number = raw_call(SYS_getpid, 0, 0, 0, 0, 0)};
     static const uint64_t all = ~UINT64_C(0);
     static uint64_t former;
     raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&all), RAW(&former), sizeof former, 0);
