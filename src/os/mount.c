@@ -67,10 +67,11 @@ int mount_attach(int tree_fd, int dir_fd, const char *path)
                : 0;
 }
 
-int mount_detached(const char *type, unsigned flags)
+int mount_detached(const char *type, unsigned flags, const char *key, const char *value)
 {
     scope_fd context = (int)syscall(SYS_fsopen, type, FSOPEN_CLOEXEC);
-    if (context < 0 || syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+    if (context < 0 || (key && syscall(SYS_fsconfig, context, FSCONFIG_SET_STRING, key, value, 0) < 0) ||
+        syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
         return -errno;
     long mount_fd = syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, mount_attributes(flags));
     return mount_fd < 0 ? -errno : (int)mount_fd;

@@ -37,8 +37,8 @@ int mount_restrict(int dir_fd, const char *path, unsigned flags);
 /* Takes MOUNT_READ_ONLY away from the mount at path (not below). */
 int mount_make_writable(int dir_fd, const char *path);
 
-/* A new file system that is not at any place yet. */
-int mount_detached(const char *type, unsigned flags);
+/* A new file system that is not at any place yet; with one option, or none (NULL). */
+int mount_detached(const char *type, unsigned flags, const char *key, const char *value);
 
 /* Another size and number of inodes for a mounted tmpfs, by its root directory. */
 int mount_resize(int root_fd, int64_t bytes, int64_t inodes);

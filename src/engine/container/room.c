@@ -445,9 +445,19 @@ static int mask_proc(void)
     return more < 0 ? INIT_HELPER_UNMASKED : 0;
 }
 
+/* A helper of ours is in the pid namespace of a box that is forked, for a moment: what may not be traced is
+ * not there, or the box that it is forked from could read the host's mounts, network and command line from
+ * it. */
+static const char *hidden_processes(void)
+{
+    return hardening_removed(pid_namespace) || hardening_removed(init_dumpable) ? "0" : "2";
+}
+
 static int make_proc(struct error *err)
 {
-    int status = mount_new("proc", "proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC, NULL);
+    char options[16];
+    snprintf(options, sizeof options, "hidepid=%s", hidden_processes());
+    int status = mount_new("proc", "proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC, options);
     if (status == -EPERM)
         return error_layer(
             err, "root", 0,
@@ -651,7 +661,8 @@ struct proc_errand {
 static int refurnish_proc(void *data)
 {
     struct proc_errand *errand = data;
-    int proc = mount_detached("proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC);
+    int proc = mount_detached("proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC, "hidepid",
+                              hidden_processes());
     if (proc >= 0 && setns(errand->pidfd, CLONE_NEWNS) == 0 && mount_attach(proc, AT_FDCWD, "/proc") == 0)
         errand->status = hardening_removed(proc_mask) ? 0 : mask_proc();
     _exit(0);
