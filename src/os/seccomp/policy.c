@@ -185,13 +185,17 @@ const struct policy_row policy_rows[] = {
       {1, {{.argument = 0, .mask = CLONE_THREAD | CLONE_FILES, .value = CLONE_THREAD}}, VERDICT_EPERM, IN_PROCESS}}},
     ROW_AS(clone3, ENOSYS_ALL), /* flags behind a pointer; the C library falls back to clone */
     ROW_AS(unshare, EPERM_ALL),
-    {"ioctl", -1, ALLOW_ALL, 12,
+    {"ioctl", -1, ALLOW_ALL, 14,
      {EQUALS(1, 0x5412) /* TIOCSTI */, EQUALS(1, 0x541c) /* TIOCLINUX */, EQUALS(1, 0x541d) /* TIOCCONS */,
       EQUALS(1, 0x5423) /* TIOCSETD */, EQUALS(1, 0x8901) /* FIOSETOWN */, EQUALS(1, 0x8902) /* SIOCSPGRP */,
       /* Attributes of a file: a descriptor opened for reading is enough for these. */
       EQUALS(1, 0x40086602) /* FS_IOC_SETFLAGS */, EQUALS(1, 0x40046602) /* the same, 32 bits */,
       EQUALS(1, 0x401c5820) /* FS_IOC_FSSETXATTR */, EQUALS(1, 0x40087602) /* FS_IOC_SETVERSION */,
-      EQUALS(1, 0x40806685) /* FS_IOC_ENABLE_VERITY */, EQUALS(1, 0x800c6613) /* FS_IOC_SET_ENCRYPTION_POLICY */}},
+      EQUALS(1, 0x40806685) /* FS_IOC_ENABLE_VERITY */, EQUALS(1, 0x800c6613) /* FS_IOC_SET_ENCRYPTION_POLICY */,
+      /* Of any socket: bridges, VLANs and bonds, whose modules the kernel loads for who asks. The first process of a fork
+       * has the capabilities to make them, in a network of its own. */
+      {1, {{.argument = 1, .mask = 0xffffffc0, .value = 0x8980}}, VERDICT_EPERM},
+      {1, {{.argument = 1, .mask = 0xfffffffe, .value = 0x8940 /* SIOCGIFBR, SIOCSIFBR */}}, VERDICT_EPERM}}},
     /* An owner of a descriptor gets its signals: a way of signalling processes outside. */
     {"fcntl", -1, ALLOW_ALL, 3,
      {EQUALS(1, 8) /* F_SETOWN */, EQUALS(1, 15) /* F_SETOWN_EX */, EQUALS(1, 1024) /* F_SETLEASE */}},

@@ -55,7 +55,7 @@ struct policy_check {
     unsigned where; /* of enum policy_where */
 };
 
-enum { POLICY_CHECKS_MAX = 12 };
+enum { POLICY_CHECKS_MAX = 14 };
 
 struct policy_row {
     const char *name;
