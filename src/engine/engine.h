@@ -75,14 +75,15 @@ struct box {
     int channel_fd;                     /* our end of it; -1: none */
     int listener_fd;                    /* seccomp notifications; of a forked box: what its family tells */
     bool is_forkable;                   /* its program may be forked into boxes of their own */
-    bool is_fork;                       /* this one came about so: its init is not our child */
-    struct family *family;              /* with whom it shares a filter, see engine/container/forking.h */
-    pid_t program_pid;                  /* of a forkable box, or a fork */
-    struct uid_line uid_line;           /* of both too */
-    int answer_error;                   /* an errno: a call of the guest could not be answered */
-    int scratch_fd;                     /* directory that holds output/, tmp/ … of the box */
-    struct cgroup group;                /* CGROUP_NONE: the box has no group */
-    int ruleset_fd; /* of a fork that begins anew: its file rules, for its program to put on */
+    bool is_for_others;       /* those are of other people: no limit of this one may be theirs together */
+    bool is_fork;             /* this one came about so: its init is not our child */
+    struct family *family;    /* with whom it shares a filter, see engine/container/forking.h */
+    pid_t program_pid;        /* of a forkable box, or a fork */
+    struct uid_line uid_line; /* of both too */
+    int answer_error;         /* an errno: a call of the guest could not be answered */
+    int scratch_fd;           /* directory that holds output/, tmp/ … of the box */
+    struct cgroup group;      /* CGROUP_NONE: the box has no group */
+    int ruleset_fd;           /* of a fork that begins anew: its file rules, for its program to put on */
     int oom_fd; /* tells when the group runs out of memory, if it was made ahead; -1: supervise makes it */
     short oom_events;
     int64_t threads_beside; /* of the same uid, not in the box: they count in the kernel\'s limit */

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,6 +101,10 @@ int launch_prepare(struct box *box, struct launch *launch, struct error *err)
     launch->init_fd = sealed_memfd("init", init_blob_start, (size_t)(init_blob_end - init_blob_start));
     if (launch->init_fd < 0)
         return error_host(err, launch->init_fd, "cannot make a memfd for init");
+    /* What cannot be read cannot be traced from its first instruction on: the program of a fork is there
+     * before its init is, and of the same user. */
+    if (!hardening_removed(init_dumpable) && fchmod(launch->init_fd, 0111) < 0)
+        return error_host(err, -errno, "cannot protect the program of init");
     /* So that a program can open /dev/stdout, as scripts do; what it then reads or writes is only its own. */
     int ends[] = {launch->child_stdin, launch->child_stdout, launch->child_stderr};
     for (size_t i = 0; box->identity->has_uid && i < sizeof ends / sizeof *ends; i++)
@@ -132,6 +137,8 @@ void plan_lists_free(struct plan_lists *lists)
 static int64_t process_rlimit(const struct box *box)
 {
     int64_t limit = box->limits->value[LIMIT_pids];
+    if (box->is_for_others)
+        return -1; /* what is below its user namespace counts for it too: each fork has one of its own */
     if (box->engine->isolation == ISOLATION_PROCESS)
         return limit + 32 + box->threads_beside; /* a bomb is faster than a look: it must have a ceiling */
     return box->is_watched ? limit + 1 : 2 * limit + 64;

@@ -21,6 +21,7 @@ struct supervise_io {
     void *data;
     /* The box has a channel for its program (box.channel_fd); called when the program is about to start. */
     bool with_channel, forkable;
+    bool is_for_others; /* its forks are other people's boxes */
     void (*started)(void *data, struct box *box);
     /* The box has ended, and goes when this returns: nobody may use it any more. May be NULL. */
     void (*ended)(void *data);

@@ -84,6 +84,7 @@ static int run_step(const struct run *run, const struct step *step, struct resul
     struct box *box = &lease.box;
     box->wants_channel = step->io->with_channel;
     box->is_forkable = step->io->forkable;
+    box->is_for_others = step->io->is_for_others;
     result->isolation = run->spec->isolation;
     if (status == 0)
         status = prepare_program(run, step, box, &lease.program, err);

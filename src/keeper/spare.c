@@ -70,18 +70,32 @@ bool spare_is_dead(const struct spare *spare)
     return poll(&polled, 1, 0) != 0;
 }
 
+enum { RLIMITS = 5, SIGNALS_MAX = 1024 };
+
+/* What the zygote has of it, which is what we have. */
+static int64_t at_most(int resource, int64_t wanted)
+{
+    struct rlimit own;
+    bool is_lower = getrlimit((__rlimit_resource_t)resource, &own) == 0 && own.rlim_max < (rlim_t)wanted;
+    return is_lower ? (int64_t)own.rlim_max : wanted;
+}
+
 /* Resource limits come from the zygote, whose are the operator's highest; those of the run are lower. The
- * interpreter sets them before it looks at the code: for us, it would take a privilege that root may lack. */
+ * interpreter sets them before it looks at the code: for us, it would take a privilege that root may lack.
+ * Processes and signals that wait are counted for all forks of a zygote together, against what it may have
+ * itself: no box may have so many that others get none. */
 static size_t list_rlimits(const struct limits *limits, struct runner_rlimit *into)
 {
     const int64_t *limit = limits->value;
-    const struct runner_rlimit rows[] = {
+    const struct runner_rlimit rows[RLIMITS] = {
         {RLIMIT_NOFILE, limit[LIMIT_open_files]},
         {RLIMIT_FSIZE, limit[LIMIT_disk] + (1 << 20)},
         {RLIMIT_CPU, limit[LIMIT_cpu] / 1000 + 2},
+        {RLIMIT_NPROC, at_most(RLIMIT_NPROC, 2 * limit[LIMIT_pids] + 64)},
+        {RLIMIT_SIGPENDING, at_most(RLIMIT_SIGPENDING, SIGNALS_MAX)},
     };
     memcpy(into, rows, sizeof rows);
-    return sizeof rows / sizeof *rows;
+    return RLIMITS;
 }
 
 static bool differs(const struct limits *one, const struct limits *other, const enum limit_field *fields,
@@ -138,7 +152,7 @@ static int give_program(struct spare *spare, const struct spec *spec, struct err
                            : CODE_NAME;
     char path[256];
     snprintf(path, sizeof path, "/code/%s", name);
-    struct runner_rlimit rlimits[4];
+    struct runner_rlimit rlimits[RLIMITS];
     const struct runner_program program = {
         .path = path,
         .code = {spec->code.data ? spec->code.data : "", spec->code.length},

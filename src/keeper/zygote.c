@@ -69,6 +69,7 @@ static void *zygote_main(void *data)
                                     .cancel_fd = zygote->cancel_fd,
                                     .with_channel = true,
                                     .forkable = true,
+                                    .is_for_others = true,
                                     .started = box_started,
                                     .ended = box_ended,
                                     .lifetime_ms = FOREVER_MS};

@@ -117,3 +117,33 @@ def dying(*arguments):
 forking.fork = dying
 """) + ":fork\nprint('alive')\n")
         assert done.returncode >= 0, done
+
+
+def test_what_cannot_be_traced_is_not_in_proc():
+    """While a fork is made a process of the host's is in its pid namespace, and so in that of the box it is forked from. It is
+    there too short to be met in a test; init is there always, and as untraceable."""
+    code = "import os; [name for name in os.listdir('/proc') if name.isdigit() and open(f'/proc/{name}/comm').read() != 'python3\\n']\n"
+    assert session(code + ":fork\n" + code + ":back\n" + code).stdout == "[]\n" * 3
+
+
+def test_a_copy_has_another_number_than_what_it_is_a_copy_of():
+    """OpenSSL and others tell by it that they must not go on with the same random numbers."""
+    text = "import os, ssl\nssl.RAND_bytes(8);\n" + "os.getpid()\n:fork\n:back\n" * 5
+    numbers = [int(number) for number in session(text).stdout.split("\n") if number.isdigit()]
+    assert len(numbers) == 5 and all(one < other for one, other in zip(numbers, numbers[1:])), numbers
+    done = session("import ssl\nssl.RAND_bytes(8);\n:fork\n" + ":back\nssl.RAND_bytes(16).hex()\n" * 12)
+    drawn = done.stdout.split()
+    assert len(drawn) == 12 and len(set(drawn)) == 12, done
+
+
+def test_no_devices_of_the_network_can_be_asked_for(tmp_path):
+    """Not even by the first process of a fork, which has the capability."""
+    library = hijacked(tmp_path, [(WHEN_THERE, r"""
+    long socket = raw_call(SYS_socket, 1, 1, 0, 0, 0);
+    if (raw_call(SYS_ioctl, socket, 0x89a0 /* SIOCBRADDBR */, RAW("bridge"), 0, 0) != -1 /* EPERM */)
+        message.kind = 0;
+    raw_call(SYS_close, socket, 0, 0, 0, 0);
+    if (message.kind == 0)
+        leave(99);
+""" + WHEN_THERE)])
+    assert "no point" not in fork(library).stderr
