@@ -22,7 +22,13 @@ int client_connect(void)
     scope_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
         return -errno;
-    return take_fd(&fd);
+    /* It gets our code and our streams, and its word is taken for the result: another user could listen
+     * there, if the path leads through a directory for all. */
+    struct ucred who;
+    socklen_t size = sizeof who;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
+        return -errno;
+    return who.uid == geteuid() || who.uid == 0 ? take_fd(&fd) : -EPERM;
 }
 
 /* Only somebody who listens for an end by hand must not be kept from it by a read. */

@@ -66,8 +66,20 @@ int spare_make(struct zygote *zygote, const struct limits *limits, struct spare 
 
 bool spare_is_dead(const struct spare *spare)
 {
-    struct pollfd polled = {.fd = spare->lease.box.pidfd, .events = POLLIN};
-    return poll(&polled, 1, 0) != 0;
+    /* Its init, or its program, which has nothing to say while it waits. */
+    struct pollfd polled[] = {{.fd = spare->lease.box.pidfd, .events = POLLIN},
+                              {.fd = spare->link.fd, .events = POLLIN}};
+    return poll(polled, 2, 0) != 0;
+}
+
+enum { RLIMITS = 5, SIGNALS_MAX = 1024 };
+
+/* What the zygote has of it, which is what we have. */
+static int64_t at_most(int resource, int64_t wanted)
+{
+    struct rlimit own;
+    bool is_lower = getrlimit((__rlimit_resource_t)resource, &own) == 0 && own.rlim_max < (rlim_t)wanted;
+    return is_lower ? (int64_t)own.rlim_max : wanted;
 }
 
 enum { RLIMITS = 5, SIGNALS_MAX = 1024 };
@@ -181,7 +193,7 @@ int spare_run(struct spare *spare, const struct spec *spec, const struct supervi
     if (status == 0)
         status = give_program(spare, spec, err);
     if (status < 0)
-        return status;
+        return -EAGAIN; /* it died while it waited, or cannot serve: nothing of the program has begun */
     spare->result->isolation = spec->isolation;
     status = supervise_run(box, io, spare->result, err);
     if (status == 0)

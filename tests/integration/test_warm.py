@@ -1,8 +1,10 @@
 """Runs in boxes that a keeper has ready: the same as cold ones, only sooner, and each used once."""
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -363,3 +365,25 @@ print(ctypes.CDLL(None).timer_create(1, None, ctypes.byref(timer)))
             for hog in hogs:
                 hog.kill()
                 hog.communicate()
+
+
+def test_the_keeper_of_another_user_is_not_talked_to():
+    directory = tempfile.mkdtemp(dir="/tmp")
+    os.chmod(directory, 0o777)
+    path = f"{directory}/keeper.sock"
+    listener = subprocess.Popen(["/usr/bin/python3", "-c", """
+import socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1])
+listener.listen()
+print("ready", flush=True)
+print(len(listener.accept()[0].recv(1000)), flush=True)
+""", path], stdout=subprocess.PIPE, user=65534, group=65534, extra_groups=[])
+    try:
+        assert listener.stdout.readline() == b"ready\n"
+        result = box.run("--warm", "-e", "print('cold')", env={"CLOCHE_KEEPER": path})
+        assert result.stdout == "cold\n" and listener.stdout.readline() == b"0\n"
+    finally:
+        listener.kill()
+        listener.communicate()
+        shutil.rmtree(directory)
