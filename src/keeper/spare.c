@@ -82,16 +82,6 @@ static int64_t at_most(int resource, int64_t wanted)
     return is_lower ? (int64_t)own.rlim_max : wanted;
 }
 
-enum { RLIMITS = 5, SIGNALS_MAX = 1024 };
-
-/* What the zygote has of it, which is what we have. */
-static int64_t at_most(int resource, int64_t wanted)
-{
-    struct rlimit own;
-    bool is_lower = getrlimit((__rlimit_resource_t)resource, &own) == 0 && own.rlim_max < (rlim_t)wanted;
-    return is_lower ? (int64_t)own.rlim_max : wanted;
-}
-
 /* Resource limits come from the zygote, whose are the operator's highest; those of the run are lower. The
  * interpreter sets them before it looks at the code: for us, it would take a privilege that root may lack.
  * Processes and signals that wait are counted for all forks of a zygote together, against what it may have

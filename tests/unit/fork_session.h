@@ -192,6 +192,14 @@ static maybe_unused void close_all(struct session **sessions, size_t count)
         close_one(sessions[i]);
 }
 
+static maybe_unused void check_cause(struct session *session, enum cause wanted)
+{
+    const struct result *result = context_result(session->context);
+    if (session->outcome.cause != wanted)
+        fail_msg("%s, not %s; signal %d, %s", cause_names[session->outcome.cause], cause_names[wanted],
+                 result ? result->signal : 0, result ? result->detail : "alive");
+}
+
 /* The value of an expression, which must come to one. */
 static maybe_unused const char *value_of(struct session *session, const char *expression)
 {

@@ -142,9 +142,7 @@ static void fork_that_dies_harms_nobody(void **state)
         struct session *fork = fork_session(first);
         run(fork, deaths[i].code);
         assert_true(fork->outcome.died);
-        if (fork->outcome.cause != deaths[i].cause)
-            fail_msg("%s: %s, not %s", deaths[i].code, cause_names[fork->outcome.cause],
-                     cause_names[deaths[i].cause]);
+        check_cause(fork, deaths[i].cause);
         struct session *none = NULL;
         struct error err = {0};
         assert_int_equal(try_fork(fork, &none, &err), -EPIPE);
@@ -199,6 +197,39 @@ static void parent_that_dies_while_it_forks_is_an_error(void **state)
     }
 }
 
+/* Kills the parent's init as soon as the fork's first process is there. */
+static void *kill_in_the_middle(void *data)
+{
+    struct context *context = data;
+    char path[64], children[64];
+    pid_t init = init_pid(context), program;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)init, (int)init);
+    if (file_read_attribute(AT_FDCWD, path, children, sizeof children) <= 0)
+        return NULL;
+    program = atoi(children);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)program, (int)program);
+    while (file_read_attribute(AT_FDCWD, path, children, sizeof children) == 0)
+        ;
+    kill(init, SIGKILL);
+    return NULL;
+}
+
+static void parent_that_is_killed_while_its_files_are_copied_is_an_error(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL), *fork = NULL;
+    run(first, "for i in range(15000): open(f'/tmp/{i}', 'w').close()");
+    assert_int_equal(first->outcome.status, RUNNER_STATUS_ok);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, kill_in_the_middle, first->context), 0);
+    struct error err = {0};
+    int status = try_fork(first, &fork, &err);
+    pthread_join(thread, NULL);
+    if (status >= 0 || !err.text[0])
+        fail_msg("%d '%s'", status, err.text);
+    assert_true(try_run(first, "1", &err) == -EPIPE || first->outcome.died);
+}
+
 static void what_cannot_be_forked_is_named(void **state)
 {
     (void)state;
@@ -209,9 +240,10 @@ static void what_cannot_be_forked_is_named(void **state)
     assert_true(try_fork(first, &fork, &err) < 0);
     assert_error(&err, ERROR_SPEC, "fork", "1 threads", "worker bee");
     run(first, "go.set(); t.join()");
-    run(first, "import subprocess\np = subprocess.Popen(['sleep', '100'])");
+    run(first, "import subprocess\np = subprocess.Popen(['cat'], stdin=subprocess.PIPE, "
+               "stdout=subprocess.PIPE)\np.stdin.write(b'on\\n'); p.stdin.flush(); p.stdout.readline()");
     assert_true(try_fork(first, &fork, &err) < 0);
-    assert_error(&err, ERROR_SPEC, "fork", "child processes", "sleep");
+    assert_error(&err, ERROR_SPEC, "fork", "child processes", "cat");
     run(first, "p.kill(); p.wait()");
     fork = fork_session(first); /* nothing of the refusals is left */
     assert_value(fork, "t.name", "'worker bee'");
@@ -321,8 +353,12 @@ static void randomness_differs_between_forks(void **state)
     assert_int_equal(first->outcome.status, RUNNER_STATUS_ok);
     bool has_numpy = strcmp(value_of(first, "numpy is None"), "False") == 0;
     all[0] = first;
-    for (int i = 1; i <= COUNT; i++)
-        all[i] = fork_session(i == COUNT ? all[1] : first); /* one of them from a fork */
+    for (int i = 1; i <= COUNT; i++) {
+        all[i] =
+            fork_session(i == COUNT ? all[1] : first); /* one of them from a fork, which has the same pid */
+        if (i < COUNT) /* it and its fork are in step: what is copied would be the same in both */
+            run(all[i], "random.random(), tempfile.mktemp(), ssl.RAND_bytes(1), uuid.uuid1()");
+    }
     for (size_t s = 0; s < sizeof sources / sizeof *sources; s++) {
         char said[COUNT + 1][128];
         if (strncmp(sources[s], "numpy", 5) == 0 && !has_numpy)
@@ -356,6 +392,7 @@ static void timers_of_the_parent_do_not_fire_in_the_fork(void **state)
 static void interrupt_when_started(void *data, const struct runner_event *event)
 {
     struct session *session = data;
+    take_event(session, event);
     if (event->kind == RUNNER_started)
         context_interrupt(session->context);
 }
@@ -371,13 +408,14 @@ static void forks_are_interrupted_and_limited_as_any_context(void **state)
     struct error err = {0};
     assert_int_equal(context_run(fork->context, &order, interrupt_when_started, fork, &fork->outcome, &err),
                      0);
-    assert_int_equal(fork->outcome.status, RUNNER_STATUS_interrupted);
-    assert_int_equal(fork->outcome.cause, CAUSE_cancelled);
+    if (fork->outcome.status != RUNNER_STATUS_interrupted)
+        fail_msg("%s, not interrupted", text(&fork->error_name));
+    check_cause(fork, CAUSE_cancelled);
     run(fork, endless);
-    assert_int_equal(fork->outcome.cause, CAUSE_wall_time);
+    check_cause(fork, CAUSE_wall_time);
     assert_false(fork->outcome.died);
     run(fork, "while True: pass");
-    assert_int_equal(fork->outcome.cause, CAUSE_cpu_time);
+    check_cause(fork, CAUSE_cpu_time);
     run(fork, "print('x' * 99); print('y' * 99); 'alive'");
     assert_int_equal(fork->out.length, 100);
     assert_true(fork->outcome.truncated_bytes > 0);
@@ -418,6 +456,7 @@ int main(void)
         CENSUS_TEST(fork_that_dies_harms_nobody),
         CENSUS_TEST(parent_that_dies_takes_its_forks_and_is_survived_by_its_own_parent),
         CENSUS_TEST(parent_that_dies_while_it_forks_is_an_error),
+        CENSUS_TEST(parent_that_is_killed_while_its_files_are_copied_is_an_error),
         CENSUS_TEST(what_cannot_be_forked_is_named),
         CENSUS_TEST(forks_are_refused_during_a_run_of_the_dead_and_of_other_engines),
         CENSUS_TEST(open_files_and_sockets_are_closed_in_the_fork),

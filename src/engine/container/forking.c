@@ -418,9 +418,8 @@ static int make_first_process(struct box *parent, struct box *child, const struc
     return identity_map_fork(child, parent->program_pid, pid, err);
 }
 
-static int say(int fd, struct error *err)
+static int say(int fd, char order, struct error *err)
 {
-    char order = INIT_ENTER;
     ssize_t sent = send(fd, &order, 1, MSG_NOSIGNAL);
     return sent == 1 ? 0 : error_host(err, sent < 0 ? -errno : -EIO, "the forked box is gone");
 }
@@ -518,7 +517,7 @@ static int make_copy(struct box *parent, struct box *child, const struct fork_re
     if (status < 0)
         return status;
     let_pass(family, 0, child->pid);
-    status = say(child->control_fd, err);
+    status = say(child->control_fd, INIT_ENTER, err);
     int64_t until_us = clock_monotonic_us() + STEP_MS * 1000;
     struct pollfd polled = {.fd = child->pidfd, .events = POLLIN};
     pthread_mutex_lock(&family->lock);
@@ -546,11 +545,11 @@ static int make_box(struct box *parent, struct box *child, const struct cgroup_l
     if (status == 0)
         status = join_family(parent, child, err);
     if (status == 0)
-        status = say(child->channel_fd, err);
+        status = say(child->channel_fd, INIT_ENTER, err);
     launch_close(launch);  /* or we would never see the end of the pipes */
     child->started_us = 1; /* the word to go is given below, by us */
     if (status == 0)
-        status = process_send(child->control_fd, &(char){INIT_GO}, 1, -1);
+        status = say(child->control_fd, INIT_GO, err);
     if (status == 0)
         status = launch_await_verified(child, STEP_MS, NULL, NULL, err);
     if (status == 0)
