@@ -68,6 +68,8 @@ class Context:
         self.process = subprocess.Popen(
             [*self.COMMAND, str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd=self.home.name,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            # As init does it in a box: a job in the background has it ignored, and so would all that it starts.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             env={"PATH": os.environ["PATH"], "HOME": self.home.name, "TMPDIR": self.home.name, "LANG": "C.UTF-8",
                  "PYTHONPATH": str(GUEST), "PYTHONDONTWRITEBYTECODE": "1", **environment})
         theirs.close()
