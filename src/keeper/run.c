@@ -186,7 +186,8 @@ static int run_code(struct run *run, struct result *result, struct error *err)
     struct step step = {.limits = &run->spec->limits,
                         .row = row,
                         .code = {run->spec->code.data ? run->spec->code.data : "", run->spec->code.length},
-                        .code_executable = strcmp(row->run.items[0], "{code}") == 0,
+                        /* A row that names no program of the image runs the code itself, or has it run. */
+                        .code_executable = row->find.count == 0 || strcmp(row->run.items[0], "{code}") == 0,
                         .io = run->io};
     if (run->language->has_compile) {
         result->compile = result_new();
