@@ -277,11 +277,13 @@ static void wait_for_change(struct pool *pool, int wait_ms)
     pthread_cond_timedwait(&pool->changed, &pool->lock, &until);
 }
 
-/* A spare of a dead zygote is dead too. */
+/* A spare of a dead zygote is dead too. One of a zygote that is retired goes when there are enough, so that
+ * the zygote can go. */
 static struct spare *take_dead(struct pool *pool)
 {
+    bool is_stocked = current_origin(pool) && pool->spare_count >= target_of(pool);
     for (struct spare **at = &pool->spares; *at; at = &(*at)->next)
-        if (spare_is_dead(*at)) {
+        if (spare_is_dead(*at) || (is_stocked && ((struct origin *)(*at)->origin)->is_retired)) {
             struct spare *dead = *at;
             *at = dead->next;
             pool->spare_count--;
