@@ -134,6 +134,8 @@ void plan_lists_free(struct plan_lists *lists)
 /* Counted per uid and user namespace: exact where the box has either of its own. Behind a group or a
  * watchdog, which tell when they refuse or see too many, it is a backstop and stands higher; alone it is the
  * limit (init is one). */
+enum { FORKS_ROOM = 2048 };
+
 static int64_t process_rlimit(const struct box *box)
 {
     int64_t limit = box->limits->value[LIMIT_pids];
@@ -141,6 +143,9 @@ static int64_t process_rlimit(const struct box *box)
         return -1; /* what is below its user namespace counts for it too: each fork has one of its own */
     if (box->engine->isolation == ISOLATION_PROCESS)
         return limit + 32 + box->threads_beside; /* a bomb is faster than a look: it must have a ceiling */
+    if (box->is_forkable)
+        return 2 * limit +
+               FORKS_ROOM; /* the same, but they are its own: a ceiling for all of them together */
     return box->is_watched ? limit + 1 : 2 * limit + 64;
 }
 
