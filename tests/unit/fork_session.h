@@ -142,6 +142,9 @@ static maybe_unused int census_end(void **state)
     file_read_attribute(AT_FDCWD, "/proc/thread-self/children", children, sizeof children);
     if (children[0])
         left++, print_error("children are left: %s\n", children);
+    /* A thread that was joined is in the list for a moment longer. */
+    while (count_entries("/proc/self/task") != threads_before && clock_monotonic_us() < until_us)
+        usleep(1000);
     if (count_entries("/proc/self/task") != threads_before)
         left++, print_error("threads are left\n");
     if (open_descriptors() != descriptors_before)
