@@ -1,5 +1,6 @@
 /* cloche keep: a keeper that stays. */
 #include "cli/command.h"
+#include "cli/ending_signals.h"
 #include "cli/report.h"
 
 #include "base/scope.h"
@@ -7,12 +8,10 @@
 #include "keeper/service.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 static const struct option_row options[] = {
@@ -133,17 +132,6 @@ static int show_state(struct error *err)
     return status;
 }
 
-static int watch_signals(void)
-{
-    sigset_t ending;
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGINT);
-    sigaddset(&ending, SIGTERM);
-    sigaddset(&ending, SIGHUP);
-    sigprocmask(SIG_BLOCK, &ending, NULL);
-    return signalfd(-1, &ending, SFD_CLOEXEC);
-}
-
 /* A box that waits has some thirty open; the usual soft limit would end at thirty boxes. */
 static void allow_descriptors(void)
 {
@@ -161,7 +149,7 @@ static int keep(struct keep_options *given, struct error *err)
     int status = policy_load(given->config_path, &policy, err);
     if (status < 0)
         return status;
-    scope_fd stop_fd = watch_signals(); /* before any thread, which would take them otherwise */
+    scope_fd stop_fd = ending_signals_watch(); /* before any thread, which would take them otherwise */
     struct pool *pool = NULL;
     struct service *service = NULL;
     status = pool_open(&policy, &given->pool, &pool, err);

@@ -1,5 +1,6 @@
 /* cloche run: one run from the command line. */
 #include "cli/command.h"
+#include "cli/ending_signals.h"
 #include "cli/progress_line.h"
 #include "cli/report.h"
 
@@ -11,10 +12,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 enum { SPEC_FILE_MAX = 64 << 20 };
@@ -164,17 +163,6 @@ static int parse(int argc, char **argv, struct run_options *into, struct error *
     }
 }
 
-static int watch_signals(void)
-{
-    sigset_t ending;
-    sigemptyset(&ending);
-    sigaddset(&ending, SIGINT);
-    sigaddset(&ending, SIGTERM);
-    sigaddset(&ending, SIGHUP);
-    sigprocmask(SIG_BLOCK, &ending, NULL);
-    return signalfd(-1, &ending, SFD_CLOEXEC);
-}
-
 static int finish(const struct run_options *given, const struct result *result)
 {
     if (given->json) {
@@ -245,7 +233,7 @@ static int run_main(int argc, char **argv)
     struct progress_line line = {0};
     bool show_progress = !given.quiet && !given.json && isatty(STDERR_FILENO);
     progress_line_init(&line, &spec->limits);
-    scope_fd cancel_fd = watch_signals();
+    scope_fd cancel_fd = ending_signals_watch();
     if (given.warm) {
         int exit_status;
         status = run_warm(&given, &policy, cancel_fd, &exit_status, &err);

@@ -16,19 +16,6 @@ MQ_OPEN, MQ_UNLINK = 240, 241
 NAMESPACES = "user pid net ipc uts cgroup time mnt".split()
 
 
-# Runs the probe, which comes as stdin, in place of an interpreter that a keeper had ready.
-TRAMPOLINE = """
-import os, sys
-with open("/tmp/probe", "wb") as file:
-    file.write(sys.stdin.buffer.read())
-os.chmod("/tmp/probe", 0o755)
-null = os.open("/dev/null", os.O_RDONLY)
-os.dup2(null, 0)
-os.close(null)
-os.execv("/tmp/probe", ["/tmp/probe", *sys.argv[1:]])
-"""
-
-
 class Probe:
     """One line of `probe --list`."""
 
@@ -109,7 +96,8 @@ class World:
             self.keeper = keeper.Keeper("--preload", "numpy", env=self.launcher_env,
                                         pass_fds=(self.canary_fd, self.tcp.fileno()))
         before = self.keeper.state()
-        result = box.run("--warm", *self._given(probe_arguments[0]), "-e", TRAMPOLINE, *probe_arguments,
+        result = box.run("--warm", *self._given(probe_arguments[0]), "-e", box.TRAMPOLINE, "/tmp/program", "comes",
+                         *probe_arguments,
                          input=box.PROBE.read_bytes(), **options)
         after = self.keeper.state()
         assert after["hits"] + after["misses"] > before["hits"] + before["misses"], "the run was not warm"
