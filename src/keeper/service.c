@@ -121,12 +121,12 @@ static int answer_state(struct connection *connection)
     struct pool_state state;
     pool_read_state(connection->service->pool, &state);
     return wire_send(connection->fd,
-                     json_pack("{s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s}", "spares",
-                               state.spares, "target", state.target, "running", state.running, "zygotes",
-                               state.zygotes, "hits", (json_int_t)state.hits, "misses",
-                               (json_int_t)state.misses, "rotations", (json_int_t)state.rotations, "failures",
-                               (json_int_t)state.failures, "spare_bytes", (json_int_t)state.spare_bytes,
-                               "zygote_pid", (int)state.zygote_pid, "failure",
+                     json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s}", "pid",
+                               (int)getpid(), "spares", state.spares, "target", state.target, "running",
+                               state.running, "zygotes", state.zygotes, "hits", (json_int_t)state.hits,
+                               "misses", (json_int_t)state.misses, "rotations", (json_int_t)state.rotations,
+                               "failures", (json_int_t)state.failures, "spare_bytes",
+                               (json_int_t)state.spare_bytes, "zygote_pid", (int)state.zygote_pid, "failure",
                                pool_failure(connection->service->pool)),
                      (struct slice){"", 0}, NULL, 0);
 }

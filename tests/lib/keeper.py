@@ -41,7 +41,7 @@ class Keeper:
             assert self.process.poll() is None, self.process.stderr.read()
             done = box.raw("keep", "--state")
             state = json.loads(done.stdout) if done.returncode == 0 else None
-            if state and is_so(state):
+            if state and state["pid"] == self.process.pid and is_so(state):
                 return state
             assert time.monotonic() < deadline, (state, done)
             time.sleep(0.02)
