@@ -19,7 +19,9 @@
  * There is no C library in here: it is loaded into interpreters of any image, whatever library they have. */
 #include "os/fork_flags.h"
 #include "os/raw.h"
+#include "pages.h"
 #include "plan.h"
+#include "seeds.h"
 
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -251,62 +253,6 @@ static long take_streams(const struct fork_state *state)
     return status < 0 ? status : raw_call(SYS_close_range, INIT_CHANNEL_FD + 1, ~0U, 0, 0, 0);
 }
 
-/* The copy, before it is let back into the interpreter. */
-static void settle(const struct fork_state *state)
-{
-    char order = 0;
-    if (raw_call(SYS_read, state->fds[CHANNEL], RAW(&order), 1, 0, 0) != 1 || order != INIT_ENTER)
-        leave(71); /* the host changed its mind, or is gone */
-    if (raw_call(SYS_setsid, 0, 0, 0, 0, 0) < 0 || take_streams(state) < 0 || drop_capabilities() < 0 ||
-        put_on_scope(state->landlock_abi) < 0 || raw_call(SYS_chdir, RAW("/data/output"), 0, 0, 0, 0) < 0)
-        leave(74);
-    raw_call(SYS_write, INIT_CHANNEL_FD, RAW(&order), 1, 0, 0); /* now we can be looked at */
-}
-
-/* For a copy that will not be forked again: the rules for its files, and a filter that leaves nobody to ask.
- */
-__attribute__((visibility("default"))) long cloche_confine(int ruleset_fd);
-long cloche_confine(int ruleset_fd)
-{
-    static const struct sock_filter code[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, __builtin_offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, __builtin_offsetof(struct seccomp_data, args)),
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_NEWUSER | CLONE_NEWCGROUP, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1 /* EPERM */),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    const struct sock_fprog program = {sizeof code / sizeof *code, (struct sock_filter *)(uintptr_t)code};
-    long status = raw_call(446 /* landlock_restrict_self */, ruleset_fd, 0, 0, 0, 0);
-    return status < 0 ? status : raw_call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, RAW(&program), 0, 0);
-}
-
-/* The pid of the new box's init in the interpreter; 0 in its copy; a negative errno. */
-__attribute__((visibility("default"))) long cloche_fork(const int *fds, int fd_count, int *thread_id,
-                                                        int landlock_abi);
-long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
-{
-    static struct fork_state state;
-    if (fd_count < FIRST_JOIN)
-        return -22; /* EINVAL */
-    state = (struct fork_state){.fds = fds,
-                                .fd_count = fd_count,
-                                .thread_id = thread_id,
-                                .landlock_abi = landlock_abi,
-                                .number = raw_call(SYS_getpid, 0, 0, 0, 0, 0)};
-    static const uint64_t all = ~UINT64_C(0);
-    static uint64_t former;
-    raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&all), RAW(&former), sizeof former, 0);
-    static char stack[16384] __attribute__((aligned(16)));
-    long result = clone_first_process(&state, stack + sizeof stack, FORK_INIT_FLAGS);
-    if (result == 0)
-        settle(&state);
-    else if (result > 0 && state.failure)
-        result = state.failure < 0 ? state.failure : -5;
-    raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&former), 0, sizeof former, 0);
-    return result;
-}
-
 enum { DESCRIPTORS_MAX = 16, LENGTHS = 8 };
 
 /* Takes `length` bytes; descriptors that come with them are added to the list. False at the end. */
@@ -337,6 +283,77 @@ static int take(int channel, char *into, unsigned length, int *fds, int *fd_coun
         length -= (unsigned)got;
     }
     return 1;
+}
+
+/* For a copy that will not be forked again: the rules for its files, and a filter that leaves nobody to ask.
+ */
+static long confine(int ruleset_fd)
+{
+    static const struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, __builtin_offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, __builtin_offsetof(struct seccomp_data, args)),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_NEWUSER | CLONE_NEWCGROUP, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1 /* EPERM */),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof code / sizeof *code, (struct sock_filter *)(uintptr_t)code};
+    long status = raw_call(446 /* landlock_restrict_self */, ruleset_fd, 0, 0, 0, 0);
+    return status < 0 ? status : raw_call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, RAW(&program), 0, 0);
+}
+
+/* Is there a place that only the rules forbid? */
+static int is_confined(void)
+{
+    long file = raw_call(SYS_open, RAW("/run/landlock-proof"), CLOEXEC_ | 0101 /* create, to write */, 0600, 0, 0);
+    if (file >= 0)
+        raw_call(SYS_close, file, 0, 0, 0, 0);
+    return file == -13; /* EACCES */
+}
+
+/* The copy, before it is let back into the interpreter. Rules for its files come with the word to go on, if it
+ * is one that will not be forked again. */
+static void settle(const struct fork_state *state)
+{
+    char order = 0;
+    int rules[DESCRIPTORS_MAX], rule_count = 0;
+    pages_take();
+    if (!take(state->fds[CHANNEL], &order, 1, rules, &rule_count) || order != INIT_ENTER)
+        leave(71); /* the host changed its mind, or is gone */
+    if (seeds_renew() < 0 || (rule_count > 0 && confine(rules[0]) < 0))
+        leave(75);
+    if (raw_call(SYS_setsid, 0, 0, 0, 0, 0) < 0 || take_streams(state) < 0 || drop_capabilities() < 0 ||
+        put_on_scope(state->landlock_abi) < 0 || raw_call(SYS_chdir, RAW("/data/output"), 0, 0, 0, 0) < 0)
+        leave(74);
+    if (rule_count > 0 && !is_confined())
+        leave(76);
+    raw_call(SYS_write, INIT_CHANNEL_FD, RAW(&order), 1, 0, 0); /* now we can be looked at */
+}
+
+/* The pid of the new box's init in the interpreter; 0 in its copy; a negative errno. */
+__attribute__((visibility("default"))) long cloche_fork(const int *fds, int fd_count, int *thread_id,
+                                                        int landlock_abi);
+long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
+{
+    static struct fork_state state;
+    if (fd_count < FIRST_JOIN)
+        return -22; /* EINVAL */
+    state = (struct fork_state){.fds = fds,
+                                .fd_count = fd_count,
+                                .thread_id = thread_id,
+                                .landlock_abi = landlock_abi,
+                                .number = raw_call(SYS_getpid, 0, 0, 0, 0, 0)};
+    static const uint64_t all = ~UINT64_C(0);
+    static uint64_t former;
+    raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&all), RAW(&former), sizeof former, 0);
+    static char stack[16384] __attribute__((aligned(16)));
+    long result = clone_first_process(&state, stack + sizeof stack, FORK_INIT_FLAGS);
+    if (result == 0)
+        settle(&state);
+    else if (result > 0 && state.failure)
+        result = state.failure < 0 ? state.failure : -5;
+    raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&former), 0, sizeof former, 0);
+    return result;
 }
 
 /* Takes a frame whose words do not matter: that it brings descriptors is the order. */

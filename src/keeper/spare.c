@@ -16,26 +16,6 @@
 
 #define CODE_NAME "main.py"
 
-enum { REHEARSAL_MS = 10000 };
-
-static int rehearse(struct spare *spare, struct error *err)
-{
-    scope_buffer frame = {0};
-    const struct string_list none = {0};
-    const struct runner_program program = {.path = "/code/" CODE_NAME,
-                                           .arguments = &none,
-                                           .environment = &none,
-                                           .rlimits = &(struct runner_rlimit){RLIMIT_MSGQUEUE, 0},
-                                           .rlimit_count = 1};
-    int status = runner_write_main(&frame, &program, true);
-    int *ruleset = &spare->lease.box.ruleset_fd;
-    if (status == 0)
-        status = runner_link_send(&spare->link, &frame, ruleset, *ruleset >= 0);
-    scope_close_fd(ruleset);
-    return status < 0 ? error_host(err, status, "cannot prepare a spare")
-                      : runner_link_await_ready(&spare->link, REHEARSAL_MS, err);
-}
-
 int spare_make(struct zygote *zygote, const struct limits *limits, struct spare **ret, struct error *err)
 {
     struct spare *spare = calloc(1, sizeof *spare);
@@ -54,12 +34,6 @@ int spare_make(struct zygote *zygote, const struct limits *limits, struct spare 
         return status;
     }
     supervise_prepare(&spare->lease.box);
-    status = rehearse(spare, err);
-    if (status < 0) {
-        lease_add_last_words(&spare->lease, err);
-        spare_destroy(spare);
-        return status;
-    }
     *ret = spare;
     return 0;
 }
@@ -72,7 +46,7 @@ bool spare_is_dead(const struct spare *spare)
     return poll(polled, 2, 0) != 0;
 }
 
-enum { RLIMITS = 5, SIGNALS_MAX = 1024 };
+enum { RLIMITS = 6, SIGNALS_MAX = 1024 };
 
 /* What the zygote has of it, which is what we have. */
 static int64_t at_most(int resource, int64_t wanted)
@@ -95,6 +69,7 @@ static size_t list_rlimits(const struct limits *limits, struct runner_rlimit *in
         {RLIMIT_CPU, limit[LIMIT_cpu] / 1000 + 2},
         {RLIMIT_NPROC, at_most(RLIMIT_NPROC, 2 * limit[LIMIT_pids] + 64)},
         {RLIMIT_SIGPENDING, at_most(RLIMIT_SIGPENDING, SIGNALS_MAX)},
+        {RLIMIT_MSGQUEUE, 0},
     };
     memcpy(into, rows, sizeof rows);
     return RLIMITS;

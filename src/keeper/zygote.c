@@ -15,7 +15,6 @@
 enum {
     READY_MS = 20000,
     PRELOAD_MS = 120000,
-    FORK_MS = 10000,
     FOREVER_MS = INT32_MAX, /* 24 days: it is rotated long before */
 };
 
@@ -203,8 +202,7 @@ int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease
     }
     if (status == 0) {
         ret_link->fd = fcntl(ret->box.channel_fd, F_DUPFD_CLOEXEC, 0);
-        status = ret_link->fd < 0 ? error_host(err, -errno, "no descriptor for a fork")
-                                  : runner_link_await_ready(ret_link, FORK_MS, err);
+        status = ret_link->fd < 0 ? error_host(err, -errno, "no descriptor for a fork") : 0;
     }
     if (status < 0) {
         lease_add_last_words(ret, err);

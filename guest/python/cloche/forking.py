@@ -10,6 +10,8 @@ import signal
 import sys
 import threading
 
+from . import seeds
+
 PR_GET_TID_ADDRESS = 40
 CHANNEL_FD = 6
 DESCRIPTORS_MIN = 7  # of a box: control, plan, init, three streams, channel; files of groups follow
@@ -34,8 +36,6 @@ def prepare():
         os.close(fd)
     global _libc
     _libc = ctypes.CDLL(None, use_errno=True)
-    _library.cloche_confine.restype = ctypes.c_long
-    _library.cloche_confine.argtypes = [ctypes.c_int]
     _library.cloche_zygote.restype = ctypes.c_long
     _library.cloche_zygote.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
     _library.cloche_fork.restype = ctypes.c_long
@@ -128,14 +128,17 @@ def serve_as_zygote(channel_fd, landlock_abi):
     """Returns in a copy; in the zygote itself only when the host is gone."""
     library = prepare()
     address = _thread_id_address()
+    has_hooks = seeds.need_hooks(library)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # copies that end are nobody's to ask about
-    ctypes.pythonapi.PyOS_BeforeFork()
+    if has_hooks:
+        ctypes.pythonapi.PyOS_BeforeFork()
     is_over = library.cloche_zygote(channel_fd, address, landlock_abi)
     if is_over:
         os._exit(0)
-    ctypes.pythonapi.PyOS_AfterFork_Child()
+    if has_hooks:
+        ctypes.pythonapi.PyOS_AfterFork_Child()
+        renew_randomness()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    renew_randomness()
 
 
 class Place:
@@ -183,21 +186,9 @@ def hold_numbers():
                 os.close(nothing)
 
 
-def confine(ruleset_fd):
-    """Puts the box's file rules on, for good, and proves it on a place that only they forbid."""
-    status = _library.cloche_confine(ruleset_fd)
-    if status < 0:
-        raise Refused(f"the rules could not be put on: {os.strerror(-status)}")
-    try:
-        os.close(os.open("/run/landlock-proof", os.O_WRONLY | os.O_CREAT, 0o600))
-    except PermissionError:
-        return
-    raise Refused("a file could be made outside the rules")
-
-
 def renew_randomness():
     """`random` renews itself after a fork, `secrets` and `uuid` ask the kernel; these do not. OpenSSL knows a fork by its
-    pid, which is the same in every box."""
+    pid, which is another than that of what it is a copy of; it is helped all the same."""
     ssl = sys.modules.get("_ssl")
     if ssl:
         ssl.RAND_add(os.urandom(32), 32.0)

@@ -3,7 +3,7 @@ import ctypes
 import importlib
 import sys
 
-from . import forking
+from . import forking, script
 
 OWN = ("script", "rich", "streams", "execute", "reporting", "figures")
 
@@ -57,12 +57,23 @@ def load(modules):
             importlib.import_module(f"cloche.{name}")
         except ImportError:
             pass  # figures without matplotlib
+    practise()
     forking.freeze()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim:
         trim(0)
     collapse()
     forking.prepare().cloche_arenas_end()
+
+
+PRACTICE = 20  # by then the interpreter has specialised the code, which it does in place
+
+
+def practise():
+    """What every fork does, for the first time: that is when OpenSSL reads its configuration, and much else is made."""
+    forking.renew_randomness()
+    for _ in range(PRACTICE):
+        script.rehearse({"path": "/code/main.py"})
 
 
 MADV_COLLAPSE = 25

@@ -11,13 +11,14 @@ import builtins
 import importlib.abc
 import importlib.util
 import os
+import resource
 import signal
 import socket
 import sys
 import threading
 import time
 
-from . import execute, forking, preload, reporting, rich, script, streams
+from . import execute, forking, pages, preload, reporting, rich, script, seeds, streams
 from .wire import Channel, Closed
 
 PROTOCOL = 1
@@ -87,6 +88,9 @@ class Runner:
     def serve(self):
         """Until the host is gone, or there is a program to become: that is returned."""
         self.say_ready()
+        return self.take_orders()
+
+    def take_orders(self):
         while True:
             try:
                 header, body = self.channel.receive()
@@ -101,17 +105,14 @@ class Runner:
             elif header.get("type") == "fork":
                 self.fork(header)
             elif header.get("type") == "rehearse":
-                for fd in self.channel.take_fds():
-                    forking.confine(fd)
-                    os.close(fd)
                 script.rehearse(header)
                 socket.socket(fileno=os.dup(self.channel.fd)).close()
                 self.say_ready()
             elif header.get("type") == "zygote":
                 forking.check()
+                script.unheard(self.learn_pages)
                 self.say_ready()  # and not a byte is read by us from now on
                 forking.serve_as_zygote(self.channel.fd, header.get("landlock", 0))
-                self.say_ready()
             elif header.get("type") == "preload":
                 preload.load(header.get("modules", []))
                 self.say_ready()
@@ -122,6 +123,18 @@ class Runner:
 
     def say_ready(self):
         self.send("ready", protocol=PROTOCOL, language="python", version=sys.version.split()[0])
+
+    def learn_pages(self):
+        """From a copy that does what forks of a zygote do, up to the end of a program that is heard nowhere. It finds its
+        order waiting."""
+        own, host = (Channel(end.detach(), threading.RLock()) for end in socket.socketpair())
+        host.send({"type": "main", "path": "/code/main.py", "environment": ["CLOCHE_TRIAL=1"],
+                   "rlimits": [[resource.RLIMIT_MSGQUEUE, 0]]}, script.MOST)
+        real, self.channel = self.channel, own
+        pages.learn(forking.prepare(), lambda: self.take_orders().execute())
+        self.channel = real
+        own.close()
+        host.close()
 
     def fork(self, header):
         """The copy goes on where we are, with a host and a box of its own, and says that it is ready."""
@@ -223,6 +236,7 @@ class NotebookNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def main():
+    seeds.watch_hooks()
     runner = Runner(int(sys.argv[1]))
     os.set_inheritable(runner.channel.fd, False)
     runner.take_signal()

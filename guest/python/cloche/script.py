@@ -13,6 +13,7 @@ import types
 
 class Script:
     def __init__(self, order, source):
+        threading.main_thread()._set_native_id()  # that of a fork is its own
         self.path = order["path"]
         self.source = source
         self.arguments = order.get("arguments", [])
@@ -61,22 +62,28 @@ def rehearse(order):
     script = Script(order, REHEARSAL)
     prepare_streams()
     interrupt = signal.getsignal(signal.SIGINT)
-    heard = os.dup(1), os.dup(2)
-    nowhere = os.open(os.devnull, os.O_WRONLY)
     module = sys.modules["__main__"]
     arguments, first_path = sys.argv, sys.path[0]
+    try:
+        unheard(script.execute)
+    finally:
+        signal.signal(signal.SIGINT, interrupt)
+        sys.modules["__main__"] = module
+        sys.argv, sys.path[0] = arguments, first_path
+
+
+def unheard(act):
+    heard = os.dup(1), os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
     for fd in (1, 2):
         os.dup2(nowhere, fd, inheritable=True)
     try:
-        script.execute()
+        act()
     finally:
         for fd, former in zip((1, 2), heard):
             os.dup2(former, fd, inheritable=True)
             os.close(former)
         os.close(nowhere)
-        signal.signal(signal.SIGINT, interrupt)
-        sys.modules["__main__"] = module
-        sys.argv, sys.path[0] = arguments, first_path
 
 
 REHEARSAL = b"""
@@ -93,6 +100,14 @@ except IndexError as error:
     str(error)
 raise SystemExit(0)
 """
+
+
+MOST = b"""
+import sys
+def f(x):
+    return [y * 2 for y in x]
+print({"b": f(range(3))}, 1.5, f"{3:>4}")
+"""  # what nearly every program does, and no more: a spare holds the pages of it
 
 
 def prepare_streams():

@@ -337,7 +337,8 @@ static int container_fork(struct box *parent, struct box *child, const struct fo
     child->landlock_abi = 0;
     status = forking_fork(parent, child, request, &group_limits, err);
     child->landlock_scoped = parent->landlock_scoped;
-    if (child->ruleset_fd >= 0) { /* its program puts them on, and proves it, before it has anything to run */
+    if (child->ruleset_fd >= 0) { /* it has put them on, and proved it, before it goes on as an interpreter */
+        scope_close_fd(&child->ruleset_fd);
         child->is_forkable = false;
         child->landlock_abi = landlock_abi();
     }

@@ -424,6 +424,16 @@ static int say(int fd, char order, struct error *err)
     return sent == 1 ? 0 : error_host(err, sent < 0 ? -errno : -EIO, "the forked box is gone");
 }
 
+/* The copy may go on, with the rules for its files. */
+static int let_settle(const struct box *child, struct error *err)
+{
+    if (child->ruleset_fd < 0)
+        return say(child->channel_fd, INIT_ENTER, err);
+    char order = INIT_ENTER;
+    int status = process_send(child->channel_fd, &order, 1, child->ruleset_fd);
+    return status < 0 ? error_host(err, status, "the forked box is gone") : 0;
+}
+
 /* Init has executed and the program is there: the parent's program goes on, and we look at both. */
 static int inspect_both(const struct box *parent, struct box *child, const struct cgroup_limits *limits,
                         const struct stat *init_program, struct error *err)
@@ -545,7 +555,7 @@ static int make_box(struct box *parent, struct box *child, const struct cgroup_l
     if (status == 0)
         status = join_family(parent, child, err);
     if (status == 0)
-        status = say(child->channel_fd, INIT_ENTER, err);
+        status = let_settle(child, err);
     launch_close(launch);  /* or we would never see the end of the pipes */
     child->started_us = 1; /* the word to go is given below, by us */
     if (status == 0)

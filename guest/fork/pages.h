@@ -1,0 +1,19 @@
+/* The pages that every fork of a zygote writes to, copied ahead. */
+#pragma once
+
+#include <stdint.h>
+
+struct stretch {
+    uint64_t start, length; /* whole pages */
+};
+
+/* Lists the memory that this process shares with no other, where it is not that of a file. Returns how many
+ * stretches there are, at most `room`. */
+__attribute__((visibility("default"))) long cloche_pages_list(struct stretch *into, long room);
+
+/* The list must stay. */
+__attribute__((visibility("default"))) void cloche_pages_remember(const struct stretch *stretches,
+                                                                  long count);
+
+/* Has them copied now, in a fork. */
+__attribute__((visibility("hidden"))) void pages_take(void);

@@ -1,0 +1,33 @@
+"""Which pages of memory a fork writes to, found out in one that is made for it.
+
+Each page that a fork shares with its zygote is copied at its first write, in a fault that takes longer than most of what
+is written. They are nearly the same in every fork, so they are copied ahead, in few calls: guest/fork/pages.c."""
+import ctypes
+import mmap
+import os
+
+STRETCHES_MAX = 8192
+STRETCH = 16  # bytes
+SYS_FORK = 57
+_list = None  # the library's, as long as we live
+
+
+def learn(library, act):
+    """`act` is what a fork does, up to its end, and is done once in a copy of this process."""
+    global _list
+    _list = mmap.mmap(-1, 8 + STRETCHES_MAX * STRETCH)  # shared with the copy, which writes into it
+    address = ctypes.addressof(ctypes.c_char.from_buffer(_list))
+    count, stretches = ctypes.c_long.from_address(address), ctypes.c_void_p(address + 8)
+    library.cloche_pages_list.restype = ctypes.c_long
+    library.cloche_pages_list.argtypes = [ctypes.c_void_p, ctypes.c_long]
+    library.cloche_pages_remember.restype = None
+    library.cloche_pages_remember.argtypes = [ctypes.c_void_p, ctypes.c_long]
+    pid = ctypes.PyDLL(None).syscall(SYS_FORK)  # no hooks: see seeds.py
+    if pid == 0:
+        try:
+            act()
+            count.value = library.cloche_pages_list(stretches, STRETCHES_MAX)
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    library.cloche_pages_remember(stretches, min(count.value, STRETCHES_MAX))

@@ -1,0 +1,68 @@
+"""Random numbers of a zygote's forks, without a line of Python in each.
+
+What the interpreter and its libraries do after a fork (os.register_at_fork) touches a thousand pages, to renew locks that
+nobody holds and random numbers. Where nobody asked for more than that, generators are found here in the zygote, and their
+state is filled from the kernel in each fork: guest/fork/seeds.c."""
+import array
+import ctypes
+import os
+import sys
+
+# What these do is done: no lock is held while a zygote forks, and the state of `random` is among those that are filled.
+SETTLED = {("threading", "_after_fork"), ("random", "Random.seed"), ("logging", "_after_at_fork_child_reinit_locks")}
+_hooks = []
+
+
+def watch_hooks():
+    """Before anything is imported that has some."""
+    register = os.register_at_fork
+
+    def register_at_fork(**hooks):
+        _hooks.append(hooks.get("after_in_child"))
+        return register(**hooks)
+
+    os.register_at_fork = register_at_fork
+
+
+def need_hooks(library):
+    """Is there something that only its own hook can put right in a fork? Else all is prepared for forks without. Once."""
+    for hook in filter(None, _hooks):
+        name = getattr(hook, "__module__", None), getattr(hook, "__qualname__", "")
+        if name[1].endswith("cache_clear"):
+            hook()  # a cache that is empty now is empty in every fork
+        elif name not in SETTLED:
+            return True
+    if "torch" in sys.modules:
+        return True
+    tempfile = sys.modules.get("tempfile")
+    if tempfile:
+        tempfile._name_sequence = None
+    return not (_find(library, "random", _state_of_random) and _find(library, "numpy.random", _state_of_numpy))
+
+
+def _find(library, module, locate):
+    """True when its generator is known to the library, or there is none."""
+    if module not in sys.modules:
+        return True
+    try:
+        address, state = locate(sys.modules[module])
+    except (AttributeError, TypeError, ValueError, IndexError):
+        return False  # of a kind that we do not know
+    if address is None or ctypes.string_at(address, len(state)) != state:
+        return False
+    return bool(library.cloche_seeds_add(ctypes.c_void_p(address), ctypes.c_long(len(state))))
+
+
+def _state_of_random(random):
+    random.seed()  # so that numbers are drawn from the whole state, and none is left over
+    state = array.array("I", random._inst.getstate()[1][:-1]).tobytes()
+    at = ctypes.string_at(id(random._inst), random._inst.__sizeof__()).find(state)
+    return (id(random._inst) + at if at > 0 else None), state
+
+
+def _state_of_numpy(numpy_random):
+    numpy_random.seed()
+    name, keys, position = numpy_random.get_state()[:3]
+    generator = numpy_random.mtrand._rand._bit_generator
+    known = name == "MT19937" and position >= len(keys) - 1
+    return (generator.ctypes.state_address if known else None), keys.astype("uint32").tobytes()
