@@ -1,15 +1,16 @@
-/* The pages that every fork of a zygote writes to.
+/* The pages that every fork of a zygote uses.
  *
- * A copy shares its memory with the zygote until it writes: then each page is copied in a fault of its own.
- * Which pages those are is known from a fork that was made to find out (guest/python/cloche/pages.py). A new
- * one has them copied in few calls, while it waits for its box to be made. */
+ * A copy shares its memory with the zygote until it writes: then each page is copied in a fault of its own. Of
+ * files, its program's code among them, it has no pages at all until it uses them. Which pages those are is
+ * known from a fork that was made to find out (guest/python/cloche/pages.py). A new one has them made ready in
+ * few calls, while it waits for its box to be made. */
 #include "pages.h"
 
 #include "os/raw.h"
 
 #include <sys/syscall.h>
 
-enum { MADV_POPULATE_WRITE_ = 23, PAGE = 4096, CHUNK = 4096, ENTRIES = CHUNK / 8 };
+enum { MADV_POPULATE_READ_ = 22, MADV_POPULATE_WRITE_ = 23, PAGE = 4096, CHUNK = 4096, ENTRIES = CHUNK / 8 };
 
 /* Of an entry in /proc/self/pagemap. */
 #define PRESENT     (UINT64_C(1) << 63)
@@ -29,8 +30,8 @@ void cloche_pages_remember(const struct stretch *stretches, long count)
 void pages_take(void)
 {
     for (long i = 0; i < remembered_count; i++)
-        raw_call(SYS_madvise, (long)remembered[i].start, (long)remembered[i].length, MADV_POPULATE_WRITE_, 0,
-                 0);
+        raw_call(SYS_madvise, (long)remembered[i].start, (long)remembered[i].length,
+                 (long)remembered[i].advice, 0, 0);
 }
 
 struct listing {
@@ -39,25 +40,28 @@ struct listing {
     int pagemap;
 };
 
-static void add_page(struct listing *listing, uint64_t address)
+static void add_page(struct listing *listing, uint64_t address, uint64_t advice)
 {
     struct stretch *last = listing->count ? &listing->into[listing->count - 1] : 0;
-    if (last && last->start + last->length == address)
+    if (last && last->start + last->length == address && last->advice == advice)
         last->length += PAGE;
     else if (listing->count < listing->room)
-        listing->into[listing->count++] = (struct stretch){address, PAGE};
+        listing->into[listing->count++] = (struct stretch){address, PAGE, advice};
 }
 
-static void add_mapping(struct listing *listing, uint64_t start, uint64_t end)
+static void add_mapping(struct listing *listing, uint64_t start, uint64_t end, int is_writable)
 {
     static uint64_t entries[ENTRIES];
+    const uint64_t looked_at = PRESENT | (is_writable ? FILE_BACKED | EXCLUSIVE : 0);
+    const uint64_t wanted = PRESENT | (is_writable ? EXCLUSIVE : 0);
+    const uint64_t advice = is_writable ? MADV_POPULATE_WRITE_ : MADV_POPULATE_READ_;
     while (start < end) {
         long got = raw_call(SYS_pread64, listing->pagemap, RAW(entries), CHUNK, (long)(start / PAGE * 8), 0);
         if (got < 8)
             return;
         for (long i = 0; i < got / 8 && start < end; i++, start += PAGE)
-            if ((entries[i] & (PRESENT | FILE_BACKED | EXCLUSIVE)) == (PRESENT | EXCLUSIVE))
-                add_page(listing, start);
+            if ((entries[i] & looked_at) == wanted)
+                add_page(listing, start, advice);
     }
 }
 
@@ -71,8 +75,8 @@ struct line {
 static void take_character(struct listing *listing, struct line *line, char c)
 {
     if (c == '\n') {
-        if (line->rights[0] == 'r' && line->rights[1] == 'w' && line->rights[3] == 'p')
-            add_mapping(listing, line->number[0], line->number[1]);
+        if (line->rights[0] == 'r' && line->rights[3] == 'p' && !(line->number[1] >> 63))
+            add_mapping(listing, line->number[0], line->number[1], line->rights[1] == 'w');
         *line = (struct line){0};
     } else if (line->at < 2) {
         if (c == '-' || c == ' ')

@@ -1,13 +1,14 @@
-/* The pages that every fork of a zygote writes to, copied ahead. */
+/* The pages that every fork of a zygote uses, made ready ahead. */
 #pragma once
 
 #include <stdint.h>
 
 struct stretch {
     uint64_t start, length; /* whole pages */
+    uint64_t advice;        /* for madvise: to have them for writing, or for reading */
 };
 
-/* Lists the memory that this process shares with no other, where it is not that of a file. Returns how many
+/* Lists the memory that this process shares with no other, and what it has used of files. Returns how many
  * stretches there are, at most `room`. */
 __attribute__((visibility("default"))) long cloche_pages_list(struct stretch *into, long room);
 
@@ -15,5 +16,5 @@ __attribute__((visibility("default"))) long cloche_pages_list(struct stretch *in
 __attribute__((visibility("default"))) void cloche_pages_remember(const struct stretch *stretches,
                                                                   long count);
 
-/* Has them copied now, in a fork. */
+/* Has them made ready now, in a fork. */
 __attribute__((visibility("hidden"))) void pages_take(void);

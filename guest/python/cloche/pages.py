@@ -1,19 +1,19 @@
-"""Which pages of memory a fork writes to, found out in one that is made for it.
+"""Which pages of memory a fork uses, found out in one that is made for it.
 
 Each page that a fork shares with its zygote is copied at its first write, in a fault that takes longer than most of what
-is written. They are nearly the same in every fork, so they are copied ahead, in few calls: guest/fork/pages.c."""
+is written. They are nearly the same in every fork, so they are made ready ahead, in few calls: guest/fork/pages.c."""
 import ctypes
 import mmap
 import os
 
 STRETCHES_MAX = 8192
-STRETCH = 16  # bytes
+STRETCH = 24  # bytes
 SYS_FORK = 57
 _list = None  # the library's, as long as we live
 
 
 def learn(library, act):
-    """`act` is what a fork does, up to its end, and is done once in a copy of this process."""
+    """`act` is what a fork does; it is done once in a copy of this process, and ends with os._exit."""
     global _list
     _list = mmap.mmap(-1, 8 + STRETCHES_MAX * STRETCH)  # shared with the copy, which writes into it
     address = ctypes.addressof(ctypes.c_char.from_buffer(_list))
@@ -24,10 +24,16 @@ def learn(library, act):
     library.cloche_pages_remember.argtypes = [ctypes.c_void_p, ctypes.c_long]
     pid = ctypes.PyDLL(None).syscall(SYS_FORK)  # no hooks: see seeds.py
     if pid == 0:
+        leave = os._exit
+
+        def take_down(_code):
+            count.value = library.cloche_pages_list(stretches, STRETCHES_MAX)
+            leave(0)
+
+        os._exit = take_down
         try:
             act()
-            count.value = library.cloche_pages_list(stretches, STRETCHES_MAX)
         finally:
-            os._exit(0)
+            leave(1)
     os.waitpid(pid, 0)
     library.cloche_pages_remember(stretches, min(count.value, STRETCHES_MAX))

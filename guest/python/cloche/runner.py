@@ -127,14 +127,23 @@ class Runner:
     def learn_pages(self):
         """From a copy that does what forks of a zygote do, up to the end of a program that is heard nowhere. It finds its
         order waiting."""
-        own, host = (Channel(end.detach(), threading.RLock()) for end in socket.socketpair())
-        host.send({"type": "main", "path": "/code/main.py", "environment": ["CLOCHE_TRIAL=1"],
-                   "rlimits": [[resource.RLIMIT_MSGQUEUE, 0]]}, script.MOST)
-        real, self.channel = self.channel, own
-        pages.learn(forking.prepare(), lambda: self.take_orders().execute())
-        self.channel = real
-        own.close()
-        host.close()
+        own, host = socket.socketpair()
+        with own, host:
+            order = Channel(os.dup(host.fileno()), threading.RLock())
+            order.send({"type": "main", "path": "/code/main.py", "environment": ["CLOCHE_TRIAL=1"],
+                        "rlimits": [[resource.RLIMIT_MSGQUEUE, 0]]}, script.MOST)
+            order.close()
+
+            def act():
+                os.dup2(own.fileno(), self.channel.fd)  # in the copy: it has all that forks have
+                self.become(self.take_orders())
+
+            pages.learn(forking.prepare(), act)
+
+    def become(self, program):
+        """Does not return."""
+        self.channel.close()
+        program.run()
 
     def fork(self, header):
         """The copy goes on where we are, with a host and a box of its own, and says that it is ready."""
@@ -242,8 +251,7 @@ def main():
     runner.take_signal()
     program = runner.serve()
     if program:
-        runner.channel.close()
-        program.run()
+        runner.become(program)
 
 
 if __name__ == "__main__":
