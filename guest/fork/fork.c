@@ -305,14 +305,15 @@ static long confine(int ruleset_fd)
 /* Is there a place that only the rules forbid? */
 static int is_confined(void)
 {
-    long file = raw_call(SYS_open, RAW("/run/landlock-proof"), CLOEXEC_ | 0101 /* create, to write */, 0600, 0, 0);
+    long file =
+        raw_call(SYS_open, RAW("/run/landlock-proof"), CLOEXEC_ | 0101 /* create, to write */, 0600, 0, 0);
     if (file >= 0)
         raw_call(SYS_close, file, 0, 0, 0, 0);
     return file == -13; /* EACCES */
 }
 
-/* The copy, before it is let back into the interpreter. Rules for its files come with the word to go on, if it
- * is one that will not be forked again. */
+/* The copy, before it is let back into the interpreter. Rules for its files come with the word to go on, if
+ * it is one that will not be forked again. */
 static void settle(const struct fork_state *state)
 {
     char order = 0;

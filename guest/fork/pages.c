@@ -1,9 +1,9 @@
 /* The pages that every fork of a zygote uses.
  *
- * A copy shares its memory with the zygote until it writes: then each page is copied in a fault of its own. Of
- * files, its program's code among them, it has no pages at all until it uses them. Which pages those are is
- * known from a fork that was made to find out (guest/python/cloche/pages.py). A new one has them made ready in
- * few calls, while it waits for its box to be made. */
+ * A copy shares its memory with the zygote until it writes: then each page is copied in a fault of its own.
+ * Of files, its program's code among them, it has no pages at all until it uses them. Which pages those are
+ * is known from a fork that was made to find out (guest/python/cloche/pages.py). A new one has them made
+ * ready in few calls, while it waits for its box to be made. */
 #include "pages.h"
 
 #include "os/raw.h"
@@ -82,7 +82,8 @@ static void take_character(struct listing *listing, struct line *line, char c)
         if (c == '-' || c == ' ')
             line->at++;
         else
-            line->number[line->at] = line->number[line->at] << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+            line->number[line->at] =
+                line->number[line->at] << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
     } else if (line->at < 6) {
         line->rights[line->at++ - 2] = c;
     }
