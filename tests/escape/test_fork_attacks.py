@@ -17,7 +17,7 @@ static void note(const char *path)
 {
     raw_call(SYS_close, raw_call(SYS_open, RAW(path), 0101, 0666, 0, 0), 0, 0, 0, 0);
 }
-/* The copy, before it is let back into the interpreter. */"""
+/* The copy, before it is let back into the interpreter."""
 
 BEFORE_SETTLING = "    if (raw_call(SYS_setsid, 0, 0, 0, 0, 0) < 0 ||"
 WHEN_THERE = "    char order = 0;\n    if (status >= 0)\n        status = raw_call(SYS_read, control,"
@@ -71,13 +71,14 @@ def session(text, *options):
 
 def hijacked(directory, changes):
     source = (box.ROOT / "guest/fork/fork.c").read_text()
-    for there, instead in [("/* The copy, before it is let back into the interpreter. */", NOTE), *changes]:
+    for there, instead in [("/* The copy, before it is let back into the interpreter.", NOTE), *changes]:
         assert source.count(there) == 1, there
         source = source.replace(there, instead)
-    (directory / "hijacked.c").write_text(source)
+    (directory / "fork.c").write_text(source)
+    own = box.ROOT / "guest/fork"
     subprocess.run(["cc", "-std=gnu17", "-O2", "-w", "-shared", "-fPIC", "-nostdlib", "-ffreestanding", "-fno-stack-protector",
-                    "-mno-red-zone", f"-I{box.ROOT}/src", f"-I{box.ROOT}/guest/init", "-o", directory / "hijacked.so",
-                    directory / "hijacked.c"], check=True)
+                    "-mno-red-zone", f"-I{box.ROOT}/src", f"-I{box.ROOT}/guest/init", f"-I{own}", "-o", directory / "hijacked.so",
+                    directory / "fork.c", own / "pages.c", own / "seeds.c"], check=True)
     return directory / "hijacked.so"
 
 
