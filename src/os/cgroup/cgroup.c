@@ -350,13 +350,13 @@ void cgroup_kill(const struct cgroup *group)
             group_signal_members(group->dir_fd[CGROUP_MEMORY]); /* kernels before 5.14 */
         return;
     }
-    int freezer = group->dir_fd[CGROUP_FREEZER];
-    /* Frozen, it cannot fork while we signal; the kill is delivered at the thaw. */
-    if (freezer >= 0)
-        file_write_attribute(freezer, "freezer.state", "FROZEN");
-    group_signal_members(freezer >= 0 ? freezer : group->dir_fd[CGROUP_PIDS]);
-    if (freezer >= 0)
-        file_write_attribute(freezer, "freezer.state", "THAWED");
+    int pids = group->dir_fd[CGROUP_PIDS];
+    if (pids < 0)
+        return;
+    /* Who cannot fork any more cannot escape the list; a fork that was under way is on the second. */
+    file_write_attribute(pids, "pids.max", "0");
+    group_signal_members(pids);
+    group_signal_members(pids);
 }
 
 static int group_remove_directory(const struct cgroup *group, int controller)

@@ -27,7 +27,6 @@ enum cgroup_controller {
     CGROUP_PIDS,
     CGROUP_CPU,
     CGROUP_CPUACCT, /* v1 only; part of cpu in v2 */
-    CGROUP_FREEZER, /* v1 only; part of every group in v2 */
     CGROUP_CONTROLLERS,
 };
 
@@ -64,7 +63,7 @@ struct cgroup {
 
 #define CGROUP_UNSET                                                                                         \
     {                                                                                                        \
-        .dir_fd = {-1, -1, -1, -1, -1}, .join_fd = {-1, -1, -1, -1, -1}, .usage_fd = {                       \
+        .dir_fd = {-1, -1, -1, -1}, .join_fd = {-1, -1, -1, -1}, .usage_fd = {                       \
             -1,                                                                                              \
             -1,                                                                                              \
             -1,                                                                                              \
@@ -113,7 +112,7 @@ int cgroup_watch_oom(const struct cgroup *group, short *ret_events);
 /* Are its directories still there? */
 bool cgroup_exists(const struct cgroup *group);
 
-/* Ends every process in the group: cgroup.kill, or freeze, signal and thaw. */
+/* Ends every process in the group: cgroup.kill, or a signal to each, when none can be added. */
 void cgroup_kill(const struct cgroup *group);
 
 /* Kills what is left inside, waits for it briefly, removes the directories, closes. Accepts a half-made

@@ -12,8 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *const cgroup_controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu", "cpuacct",
-                                                                 "freezer"};
+const char *const cgroup_controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu", "cpuacct"};
 
 static bool word_in_list(const char *list, const char *word, const char *separators)
 {
