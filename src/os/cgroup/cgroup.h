@@ -63,7 +63,7 @@ struct cgroup {
 
 #define CGROUP_UNSET                                                                                         \
     {                                                                                                        \
-        .dir_fd = {-1, -1, -1, -1}, .join_fd = {-1, -1, -1, -1}, .usage_fd = {                       \
+        .dir_fd = {-1, -1, -1, -1}, .join_fd = {-1, -1, -1, -1}, .usage_fd = {                               \
             -1,                                                                                              \
             -1,                                                                                              \
             -1,                                                                                              \
