@@ -97,7 +97,7 @@ static int run_step(const struct run *run, const struct step *step, struct resul
     if (status == 0)
         status = collect_step(run, step, &lease, result, err);
     if (step->io->ended) {
-        if (box->is_forkable)
+        if (box->is_forkable && box->engine)
             box->engine->stop(box); /* or its forks would not end, which are waited for */
         step->io->ended(step->io->data);
     }

@@ -1,4 +1,5 @@
 """Runs in boxes that a keeper has ready: the same as cold ones, only sooner, and each used once."""
+import json
 import os
 import pathlib
 import shutil
@@ -335,6 +336,27 @@ def test_nothing_is_left_when_the_keeper_is_killed(no_keeper):
     assert not leftovers(before)
     with keeper.Keeper("--spares", "1", "--preload", "json", minimum=1):  # over the socket that is left
         assert box.python("print(1)", "--warm").stdout == "1\n"
+
+
+def test_a_zygote_that_cannot_be_made_is_told_and_tried_again(no_keeper, tmp_path):
+    """Here: because there is no place for records."""
+    os.chmod(tmp_path, 0o777)
+    (tmp_path / "cloche").write_text("in the way")
+    directory = tempfile.mkdtemp(dir="/tmp")
+    os.chmod(directory, 0o777)
+    places = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "CLOCHE_KEEPER": f"{directory}/socket"}
+    process = subprocess.Popen([box.CLOCHE, "keep", "--quiet"], user=65534, group=65534, extra_groups=[], env={**os.environ, **places})
+    try:
+        deadline, failures = time.monotonic() + 20, 0
+        while failures < 2:
+            assert process.poll() is None and time.monotonic() < deadline
+            done = box.raw("keep", "--state", user=65534, env=places)
+            failures = json.loads(done.stdout)["failures"] if done.returncode == 0 else 0
+            time.sleep(0.1)
+    finally:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(directory)
 
 
 def test_a_second_keeper_is_refused(no_keeper):
