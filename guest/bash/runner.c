@@ -1,6 +1,7 @@
 /* cloche-shell: the runner of a bash context.
  *
  *     cloche-shell BASH FD
+ *     cloche-shell --wait FD      (the runner of a spare, see wait.h)
  *
  * Theory of operation. Bash can neither copy arbitrary bytes (its variables hold no NUL) nor read JSON, and
  * copying through `head` and `dd` would cost several processes for each piece of output. So this small static
@@ -19,6 +20,7 @@
  * may still overlook one, so it is passed again until the run is over, unless the code has a trap of its own.
  * When the host closes the socket we end. Everything is done in one loop over poll. */
 #include "shell.h"
+#include "wait.h"
 #include "wire.h"
 
 #include <errno.h>
@@ -345,9 +347,11 @@ static void tell_ready(struct runner *runner)
 int main(int argc, char **argv)
 {
     if (argc != 3) {
-        dprintf(STDERR_FILENO, "usage: cloche-shell BASH FD\n");
+        dprintf(STDERR_FILENO, "usage: cloche-shell BASH FD\n       cloche-shell --wait FD\n");
         return 64;
     }
+    if (strcmp(argv[1], "--wait") == 0)
+        wait_for_program(atoi(argv[2]));
     struct runner runner = {.channel_fd = atoi(argv[2]), .run = -1};
     sigset_t signals;
     sigemptyset(&signals);

@@ -268,6 +268,44 @@ static void read_arguments(struct cursor *cursor, struct text *into)
     }
 }
 
+/* Never freed one by one: who gets words becomes the program that they name. */
+static void read_words(struct cursor *cursor, struct words *into)
+{
+    cursor->failed |= !take(cursor, '[');
+    while (!cursor->failed && !take(cursor, ']')) {
+        char **grown = realloc(into->items, (into->count + 2) * sizeof *grown);
+        if (!grown)
+            _exit(70);
+        into->items = grown;
+        into->items[into->count++] = read_string(cursor).data;
+        into->items[into->count] = NULL;
+        take(cursor, ',');
+    }
+}
+
+static long long read_number(struct cursor *cursor)
+{
+    peek(cursor);
+    long long number = strtoll(cursor->at, NULL, 10);
+    skip_plain(cursor);
+    take(cursor, ',');
+    return number;
+}
+
+static void read_rlimits(struct cursor *cursor, struct order *order)
+{
+    cursor->failed |= !take(cursor, '[');
+    while (!cursor->failed && !take(cursor, ']')) {
+        cursor->failed |= !take(cursor, '[') || order->rlimit_count == ORDER_RLIMITS;
+        if (cursor->failed)
+            return;
+        order->rlimits[order->rlimit_count].resource = (int)read_number(cursor);
+        order->rlimits[order->rlimit_count++].value = (uint64_t)read_number(cursor);
+        cursor->failed |= !take(cursor, ']');
+        take(cursor, ',');
+    }
+}
+
 static void read_field(struct cursor *cursor, const char *key, struct order *order)
 {
     bool is_text = peek(cursor) == '"';
@@ -275,6 +313,7 @@ static void read_field(struct cursor *cursor, const char *key, struct order *ord
         struct text type = read_string(cursor);
         order->kind = strcmp(type.data, "run") == 0        ? ORDER_RUN
                       : strcmp(type.data, "complete") == 0 ? ORDER_COMPLETE
+                      : strcmp(type.data, "main") == 0     ? ORDER_MAIN
                                                            : ORDER_UNKNOWN;
         text_free(&type);
     } else if (strcmp(key, "stdin") == 0 && is_text) {
@@ -282,6 +321,12 @@ static void read_field(struct cursor *cursor, const char *key, struct order *ord
         order->input = read_string(cursor);
     } else if (strcmp(key, "arguments") == 0 && peek(cursor) == '[') {
         read_arguments(cursor, &order->arguments);
+    } else if (strcmp(key, "command") == 0 && peek(cursor) == '[') {
+        read_words(cursor, &order->command);
+    } else if (strcmp(key, "environment") == 0 && peek(cursor) == '[') {
+        read_words(cursor, &order->environment);
+    } else if (strcmp(key, "rlimits") == 0 && peek(cursor) == '[') {
+        read_rlimits(cursor, order);
     } else if (strcmp(key, "run") == 0 && !is_text) {
         order->run = strtoll(cursor->at, NULL, 10);
         skip_plain(cursor);

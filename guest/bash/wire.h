@@ -11,7 +11,15 @@ struct text {
     size_t length;
 };
 
-enum order_kind { ORDER_UNKNOWN, ORDER_RUN, ORDER_COMPLETE };
+/* With a NULL behind the last. */
+struct words {
+    char **items;
+    size_t count;
+};
+
+enum order_kind { ORDER_UNKNOWN, ORDER_RUN, ORDER_COMPLETE, ORDER_MAIN };
+
+enum { ORDER_RLIMITS = 16 };
 
 struct order {
     enum order_kind kind;
@@ -19,6 +27,13 @@ struct order {
     struct text input;     /* stdin; no data: none was given */
     struct text arguments; /* quoted for the shell, with a space before each */
     struct text code;
+    /* Of a program: what to execute, with what. */
+    struct words command, environment;
+    struct {
+        int resource;
+        uint64_t value;
+    } rlimits[ORDER_RLIMITS];
+    size_t rlimit_count;
 };
 
 void text_append(struct text *text, const void *data, size_t length);

@@ -1,4 +1,5 @@
-/* A pool of warm boxes: python runs that find an interpreter with its libraries loaded. */
+/* A pool of warm boxes: python runs that find an interpreter with its libraries loaded; and from their first
+ * run on, javascript, bash and boxes of the process engine that were started beforehand. */
 #ifndef CLOCHE_POOL_H
 #define CLOCHE_POOL_H
 
@@ -28,7 +29,7 @@ int cloche_pool_open(const struct cloche_pool_options *options, struct cloche_po
 /* 1 when it is warm, 0 when it is not after so long. */
 int cloche_pool_await_warm(struct cloche_pool *pool, int timeout_ms);
 
-/* Like cloche_run: from a spare, from a fork on demand, or cold where the spec does not fit the pool. */
+/* Like cloche_run: in a spare, in a fork on demand, or cold where the spec does not fit the pool. */
 int cloche_pool_run(struct cloche_pool *pool, struct cloche_spec *spec, const struct cloche_options *options,
                     struct cloche_result **ret_result, struct cloche_error *err);
 

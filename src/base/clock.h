@@ -1,5 +1,6 @@
 #pragma once
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -8,4 +9,15 @@ static inline int64_t clock_monotonic_us(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Waits for a condition with the usual clock, for so long at most. */
+static inline void clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t wait_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    until.tv_sec += wait_ms / 1000 + until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(condition, lock, &until);
 }

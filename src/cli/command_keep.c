@@ -17,6 +17,8 @@
 static const struct option_row options[] = {
     {"spares", 0, "NUMBER", NULL, "boxes that are kept ready when nothing runs (2)"},
     {"spares-max", 0, "NUMBER", NULL, "how many they may become when there is demand (32)"},
+    {"language", 0, "LANGUAGES", NULL,
+     "kept ready from the start, beside python: javascript, bash; python/process …"},
     {"preload", 0, "MODULES", NULL,
      "what the interpreter has imported, with commas (numpy,pandas,matplotlib.pyplot)"},
     {"image", 0, "NAME", NULL, "file tree that the boxes see: host (default), or see `cloche image list`"},
@@ -36,7 +38,7 @@ struct keep_options {
     bool state, quiet;
 };
 
-static int add_modules(struct string_list *into, const char *text)
+static int add_words(struct string_list *into, const char *text)
 {
     while (*text) {
         size_t length = strcspn(text, ", ");
@@ -66,6 +68,22 @@ static int take_number(const struct option_row *row, const char *value, int leas
     return 0;
 }
 
+static int take_languages(const char *value, bool *into, struct error *err)
+{
+    struct string_list names = {0};
+    int status = add_words(&names, value);
+    for (size_t i = 0; status == 0 && i < names.count; i++) {
+        int kind = kind_by_name(names.items[i]);
+        if (kind >= 0)
+            into[kind] = true;
+        else
+            status = error_spec(err, "language", "language: nothing is kept ready for '%.64s'; there are: %s",
+                                names.items[i], "python, javascript, bash, each also with /process");
+    }
+    string_list_free(&names);
+    return status;
+}
+
 /* 1: help was printed. */
 static int take_option(struct keep_options *into, const struct option_row *row, const char *value,
                        struct error *err)
@@ -81,9 +99,11 @@ static int take_option(struct keep_options *into, const struct option_row *row, 
         return take_number(row, value, 0, &into->pool.maximum, err);
     if (strcmp(name, "rotate") == 0)
         return take_number(row, value, 1, &into->pool.rotate_forks, err);
+    if (strcmp(name, "language") == 0)
+        return take_languages(value, into->pool.is_wanted, err);
     if (strcmp(name, "preload") == 0) {
         into->pool.preload = &into->preload;
-        if (add_modules(&into->preload, value) < 0)
+        if (add_words(&into->preload, value) < 0)
             return error_spec(err, "preload", "preload: '%.64s' is not a list of modules", value);
     } else if (strcmp(name, "image") == 0)
         into->pool.image = value;
@@ -182,7 +202,7 @@ static int keep_main(int argc, char **argv)
         given.pool.maximum = given.pool.minimum; /* --spares 100 alone */
     if (status == 0 && !given.pool.preload) {
         given.pool.preload = &given.preload;
-        status = add_modules(&given.preload, "numpy,pandas,matplotlib.pyplot");
+        status = add_words(&given.preload, "numpy,pandas,matplotlib.pyplot");
     }
     if (status == 0)
         status = given.state ? show_state(&err) : keep(&given, &err);
@@ -199,7 +219,9 @@ const struct command command_keep = {
     .description =
         "Stays, and keeps boxes ready in which an interpreter has loaded what most runs need. `cloche run\n"
         "--warm` takes one: with the same layers, limits and results as a run without it, and used only\n"
-        "once. Only its own user can reach it. It ends with SIGTERM or Ctrl-C, and all boxes end with it.\n\n"
+        "once. Boxes of Python are there from the start; of JavaScript and bash, and of the process engine,\n"
+        "from their first run on. Only its own user can reach it. It ends with SIGTERM or Ctrl-C, and all\n"
+        "boxes end with it.\n\n"
         "Its socket is in the state directory; $CLOCHE_KEEPER (a path) names another, for both commands.",
     .options = options,
     .option_count = sizeof options / sizeof *options,

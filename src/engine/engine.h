@@ -55,10 +55,15 @@ struct family;
 /* The program's end of the channel, where a box has one. */
 enum { BOX_CHANNEL_FD = 6 };
 
-/* Below the scratch directory of a fork that begins anew: what is shown in it as /code and /data/input, and
- * only we can write to. */
+/* Below the scratch directory of a spare, and of a fork that begins anew: what is shown in it as /code and
+ * /data/input, and only we can write to. */
 #define BOX_CODE  "code"
 #define BOX_INPUT "input"
+
+struct box_debt {
+    int64_t cpu_user_us, cpu_system_us;
+    int64_t memory_bytes; /* only where it is summed by the watchdog */
+};
 
 struct box {
     const struct engine *engine;
@@ -79,8 +84,9 @@ struct box {
     bool is_forkable;                   /* its program may be forked into boxes of their own */
     bool is_for_others;       /* those are of other people: no limit of this one may be theirs together */
     bool is_fork;             /* this one came about so: its init is not our child */
+    bool is_spare;            /* started before there is anything to run: code and inputs come later */
     struct family *family;    /* with whom it shares a filter, see engine/container/forking.h */
-    pid_t program_pid;        /* of a forkable box, or a fork */
+    pid_t program_pid;        /* of a forkable box, a fork or a spare */
     struct uid_line uid_line; /* of both too */
     int answer_error;         /* an errno: a call of the guest could not be answered */
     int scratch_fd;           /* directory that holds output/, tmp/ … of the box */
@@ -91,6 +97,7 @@ struct box {
     int64_t threads_beside; /* of the same uid, not in the box: they count in the kernel\'s limit */
     int stops;              /* how often stop() was called */
     int64_t started_us;     /* when the word to go was given */
+    struct box_debt debt;   /* of a spare: what was used before its run, and is not the run's */
     bool is_watched;        /* no kernel limit stands behind memory and processes: what is measured decides */
     bool ended_by_itself; /* init reported the program's end before its own: it has waited for all of the box
                            */
@@ -132,7 +139,8 @@ struct engine {
      * leaves one, with its program waiting for orders. NULL: the engine cannot. */
     int (*fork)(struct box *parent, struct box *child, const struct fork_request *request,
                 struct result *result, struct error *err);
-    int (*show_inputs)(struct box *box, struct error *err); /* of its spec, in such a fork; before it runs */
+    /* Of its spec, in such a fork or a spare; before it runs. */
+    int (*show_inputs)(struct box *box, struct error *err);
     void (*measure)(struct box *box, struct measurement *now);
     /* A message that waits on listener_fd. Returns true when the box must end; *ret_call names the call. */
     bool (*answer)(struct box *box, const char **ret_call);

@@ -149,13 +149,10 @@ static int64_t process_rlimit(const struct box *box)
     return box->is_watched ? limit + 1 : 2 * limit + 64;
 }
 
-static void plan_rlimits(const struct box *box, struct init_plan *plan)
+size_t launch_list_rlimits(const struct box *box, struct launch_rlimit *into)
 {
     const int64_t *limit = box->limits->value;
-    const struct {
-        int resource;
-        int64_t value;
-    } rows[] = {
+    const struct launch_rlimit rows[] = {
         {RLIMIT_CORE,
          1}, /* with 0 the kernel would still start a crash handler of the host's for a dying guest */
         {RLIMIT_NOFILE, limit[LIMIT_open_files]},
@@ -167,12 +164,21 @@ static void plan_rlimits(const struct box *box, struct init_plan *plan)
         {RLIMIT_MSGQUEUE, 819200},
         {RLIMIT_NPROC, process_rlimit(box)},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].value < 0)
-            continue;
-        plan->rlimits[plan->rlimit_count].resource = (uint32_t)rows[i].resource;
-        plan->rlimits[plan->rlimit_count].value = (uint64_t)rows[i].value;
-        plan->rlimit_count++;
+    _Static_assert(sizeof rows / sizeof *rows <= PLAN_RLIMITS, "they fit into the plan");
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].value >= 0)
+            into[count++] = rows[i];
+    return count;
+}
+
+static void plan_rlimits(const struct box *box, struct init_plan *plan)
+{
+    struct launch_rlimit rows[PLAN_RLIMITS];
+    plan->rlimit_count = (uint32_t)launch_list_rlimits(box, rows);
+    for (uint32_t i = 0; i < plan->rlimit_count; i++) {
+        plan->rlimits[i].resource = (uint32_t)rows[i].resource;
+        plan->rlimits[i].value = (uint64_t)rows[i].value;
     }
 }
 

@@ -33,6 +33,14 @@ struct plan_lists {
 void plan_lists_free(struct plan_lists *lists);
 #define scope_plan_lists __attribute__((cleanup(plan_lists_free))) struct plan_lists
 
+struct launch_rlimit {
+    int resource;
+    int64_t value;
+};
+
+/* What a process of the box may have at most, by its limits; PLAN_RLIMITS rows at most. */
+size_t launch_list_rlimits(const struct box *box, struct launch_rlimit *into);
+
 int launch_write_plan(const struct box *box, const struct plan_lists *lists, struct launch *launch,
                       struct error *err);
 

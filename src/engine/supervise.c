@@ -173,11 +173,11 @@ static void input_write(struct supervisor *self)
         input_close(self);
 }
 
-/* The end of a fork's namespaces takes longer than most runs, and nobody needs to wait for it: when the
+/* The end of a spare's namespaces takes longer than most runs, and nobody needs to wait for it: when the
  * kernel says that init alone is left in the group, nothing of the guest runs any more. */
 static bool only_init_is_left(const struct box *box)
 {
-    if (!box->is_fork || box->group.version == CGROUP_NONE)
+    if (!(box->is_fork || box->is_spare) || box->group.version == CGROUP_NONE)
         return false;
     struct cgroup_usage usage;
     cgroup_usage_read(&box->group, &usage);
@@ -236,11 +236,16 @@ static void measure(struct supervisor *self)
     struct measurement *now = &self->now;
     int64_t user_us = now->cpu_user_us, system_us = now->cpu_system_us;
     self->box->engine->measure(self->box, now);
+    const struct box_debt *debt = &self->box->debt;
+    now->cpu_user_us = larger(now->cpu_user_us - debt->cpu_user_us, 0);
+    now->cpu_system_us = larger(now->cpu_system_us - debt->cpu_system_us, 0);
+    now->memory_bytes = larger(now->memory_bytes - debt->memory_bytes, 0);
     /* Never less than before: what was killed together with init is in nobody's account any more. */
     now->cpu_user_us = larger(now->cpu_user_us, user_us);
     now->cpu_system_us = larger(now->cpu_system_us, system_us);
     self->peak_pids = larger(self->peak_pids, larger(now->pids, now->peak_pids));
-    self->peak_memory = larger(self->peak_memory, larger(now->memory_bytes, now->peak_memory_bytes));
+    self->peak_memory =
+        larger(self->peak_memory, larger(now->memory_bytes, now->peak_memory_bytes - debt->memory_bytes));
     self->disk_bytes = larger(self->disk_bytes, now->disk_bytes);
     self->disk_was_full |= now->disk_is_full;
 }

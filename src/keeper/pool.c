@@ -2,37 +2,34 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "keeper/burial.h"
 #include "keeper/collect.h"
+#include "keeper/lineage.h"
 #include "keeper/run.h"
-#include "keeper/spare.h"
+#include "keeper/started.h"
+#include "keeper/stock.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 enum {
     ROTATE_DEFAULT_MS = 3600 * 1000,
     ROTATE_DEFAULT_FORKS = 20000,
     IDLE_DEFAULT_MS = 60 * 1000,
-    QUIET_US = 1000,       /* a new spare is not made right behind a run: it would take the client's CPU */
-    RATE_WINDOW_MS = 1000, /* over which arrivals are counted */
-    RETRY_MS = 1000,       /* after a zygote that failed */
-    HINT_MS = 30000,
-    DYING_MAX = 16,
+    QUIET_US = 1000, /* a new spare is not made right behind a run: it would take the client's CPU */
 };
 
-/* A zygote, and how many forks of it there are. */
-struct origin {
-    struct origin *next;
-    struct zygote *zygote;
-    int forks; /* alive: spares and runs */
-    int made;
-    int64_t opened_us;
-    bool is_retired;
+/* The spares of one kind, and the thread that makes them: one that hangs is in nobody else's way. It is there
+ * from the first run of its kind on. */
+struct shelf {
+    struct pool *pool;
+    struct stock stock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool has_thread;
 };
 
 struct pool {
@@ -40,349 +37,170 @@ struct pool {
     struct pool_options options;
     struct string_list preload;
     char *image;
+    struct language_table languages;
     struct limits limits;  /* of a spare: the operator's defaults, as a validated spec has them */
     struct limits highest; /* that a spare can be given */
-    pthread_t threads[3];
-    int thread_count;
+    struct lineage *lineage;
+    struct burial *burial;
 
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t changed;
     bool is_closing;
-    struct origin *origins; /* the first is the current one, unless it is retired */
-    struct spare *spares;
-    int spare_count;
-    struct spare *dying; /* used, and to be destroyed */
-    int dying_count;
-    pthread_cond_t somebody_died;
-    int waiting; /* runs that found none */
-    int64_t last_run_us, window_started_us, hint_until_us;
-    int arrivals, rate; /* in this window, and in the busiest of the last two */
-    int hint;
+    struct shelf shelves[KIND_COUNT];
+    int running;
+    int64_t last_run_us;
     bool has_failed;
     struct error failure;
-    struct pool_state state;
 };
 
-static int target_of(const struct pool *pool)
+static void destroy_spare(void *data, struct spare *spare)
 {
-    int64_t now_us = clock_monotonic_us();
-    int target = pool->options.minimum;
-    bool is_idle = now_us - pool->last_run_us > pool->options.idle_ms * 1000;
-    /* A tenth of a second's demand, what is waited for, and one to spare for what is taken meanwhile. */
-    int demand = pool->rate / 10 + pool->waiting + (pool->rate > 0);
-    if (!is_idle && demand > target)
-        target = demand;
-    if (now_us < pool->hint_until_us && pool->options.minimum + pool->hint > target)
-        target = pool->options.minimum + pool->hint;
-    return target < pool->options.maximum ? target : pool->options.maximum;
+    struct pool *pool = data;
+    if (spare->zygote)
+        lineage_destroy_fork(pool->lineage, spare);
+    else
+        spare_destroy(spare);
 }
 
-static void count_arrival(struct pool *pool)
+static int make_spare(struct shelf *shelf, struct spare **ret, struct error *err)
 {
-    int64_t now_us = clock_monotonic_us();
-    if (now_us - pool->window_started_us > RATE_WINDOW_MS * 1000) {
-        bool is_old = now_us - pool->window_started_us > 2 * RATE_WINDOW_MS * 1000;
-        pool->rate = is_old ? 0 : pool->arrivals;
-        pool->arrivals = 0;
-        pool->window_started_us = now_us;
-    }
-    pool->arrivals++;
-    if (pool->arrivals > pool->rate)
-        pool->rate = pool->arrivals;
-    pool->last_run_us = now_us;
-}
-
-static struct origin *current_origin(const struct pool *pool)
-{
-    return pool->origins && !pool->origins->is_retired ? pool->origins : NULL;
-}
-
-/* Takes retired zygotes without forks off the list; the caller closes them without the lock. */
-static struct origin *take_finished(struct pool *pool)
-{
-    struct origin *finished = NULL;
-    for (struct origin **at = &pool->origins; *at;) {
-        struct origin *origin = *at;
-        if (!origin->is_retired || origin->forks > 0) {
-            at = &origin->next;
-            continue;
-        }
-        *at = origin->next;
-        origin->next = finished;
-        finished = origin;
-    }
-    return finished;
-}
-
-static void close_origins(struct origin *list)
-{
-    while (list) {
-        struct origin *next = list->next;
-        zygote_close(list->zygote);
-        free(list);
-        list = next;
-    }
-}
-
-static void destroy_spare(struct pool *pool, struct spare *spare)
-{
-    struct origin *origin = spare->origin;
-    spare_destroy(spare);
-    pthread_mutex_lock(&pool->lock);
-    origin->forks--;
-    struct origin *finished = take_finished(pool);
-    pthread_mutex_unlock(&pool->lock);
-    close_origins(finished);
-}
-
-static int open_zygote(struct pool *pool, struct zygote **ret, struct error *err)
-{
-    struct spec *spec = spec_new();
-    if (!spec)
-        return error_host(err, -ENOMEM, "no memory for a zygote");
-    spec->limits = pool->highest;
-    for (int i = 0; i < LIMIT_FIELDS; i++)
-        spec->limit_set[i] = true;
-    int status = spec_set(spec, "isolation", "container", err);
-    if (status == 0 && pool->image)
-        status = spec_set(spec, "image", pool->image, err);
-    if (status < 0) {
-        spec_free(spec);
+    struct pool *pool = shelf->pool;
+    int status = shelf->stock.kind->is_forked
+                     ? lineage_fork(pool->lineage, ret, err)
+                     : started_make(&(struct started_terms){.kind = shelf->stock.kind,
+                                                            .policy = pool->policy,
+                                                            .languages = &pool->languages,
+                                                            .image = pool->image,
+                                                            .usual = &pool->limits,
+                                                            .highest = &pool->highest,
+                                                            .preload = &pool->preload},
+                                    ret, err);
+    if (status == 0 || status == -EAGAIN)
         return status;
-    }
-    return zygote_open(spec, pool->policy, &pool->preload, ret, err);
-}
-
-static int add_zygote(struct pool *pool)
-{
-    struct zygote *zygote = NULL;
-    struct error err = {0};
-    struct origin *origin = calloc(1, sizeof *origin);
-    int status = origin ? open_zygote(pool, &zygote, &err) : -ENOMEM;
     pthread_mutex_lock(&pool->lock);
-    if (status == 0) {
-        struct origin *former = current_origin(pool);
-        if (former)
-            former->is_retired = true;
-        *origin = (struct origin){.next = pool->origins, .zygote = zygote, .opened_us = clock_monotonic_us()};
-        pool->origins = origin;
-        pool->state.rotations += former != NULL;
-        pool->has_failed = false;
-    } else {
-        pool->has_failed = true;
-        pool->failure = err;
-        pool->state.failures++;
-        free(origin);
-    }
-    struct origin *finished = take_finished(pool);
-    pthread_cond_broadcast(&pool->changed);
+    shelf->stock.failures++;
+    pool->has_failed = true;
+    if (err)
+        pool->failure = *err;
     pthread_mutex_unlock(&pool->lock);
-    close_origins(finished);
     return status;
 }
 
-/* A fork of the current zygote; with the lock not held. */
-static int fork_spare(struct pool *pool, struct spare **ret, struct error *err)
+static void put_spare(struct shelf *shelf, struct spare *spare)
 {
+    struct stock *stock = &shelf->stock;
+    struct pool *pool = shelf->pool;
+    int64_t bytes = stock->spare_bytes ? 0 : spare_private_bytes(spare);
     pthread_mutex_lock(&pool->lock);
-    struct origin *origin = current_origin(pool);
-    if (origin) {
-        origin->forks++;
-        origin->made++;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    if (!origin)
-        return error_host(err, -EAGAIN, "there is no zygote yet");
-    struct spare *spare = NULL;
-    int status = spare_make(origin->zygote, &pool->limits, &spare, err);
-    if (status == 0) {
-        spare->origin = origin;
-        *ret = spare;
-        return 0;
-    }
-    pthread_mutex_lock(&pool->lock);
-    origin->forks--;
-    pool->state.failures++;
-    if (zygote_is_dead(origin->zygote))
-        origin->is_retired = true;
-    struct origin *finished = take_finished(pool);
-    pthread_cond_broadcast(&pool->changed);
-    pthread_mutex_unlock(&pool->lock);
-    close_origins(finished);
-    return status;
-}
-
-static void add_spare(struct pool *pool, struct spare *spare)
-{
-    int64_t bytes = pool->state.spare_bytes ? 0 : spare_private_bytes(spare);
-    pthread_mutex_lock(&pool->lock);
-    spare->next = pool->spares;
-    pool->spares = spare;
-    pool->spare_count++;
+    stock_put(stock, spare);
     if (bytes)
-        pool->state.spare_bytes = bytes;
+        stock->spare_bytes = bytes;
     pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->lock);
-}
-
-/* The one that was made last: its memory is most likely still in the caches. With the lock held. */
-static struct spare *pop_spare(struct pool *pool)
-{
-    struct spare *spare = pool->spares;
-    if (spare) {
-        pool->spares = spare->next;
-        pool->spare_count--;
-    }
-    return spare;
-}
-
-static bool must_rotate(const struct pool *pool, const struct origin *origin)
-{
-    return zygote_is_dead(origin->zygote) || origin->made >= pool->options.rotate_forks ||
-           clock_monotonic_us() - origin->opened_us > pool->options.rotate_ms * 1000;
 }
 
 enum chore { CHORE_NONE, CHORE_MAKE, CHORE_SHED };
 
-static enum chore next_chore(struct pool *pool, int *ret_wait_ms)
+static enum chore next_chore(struct shelf *shelf, int *ret_wait_ms)
 {
-    struct origin *origin = current_origin(pool);
-    int target = target_of(pool);
+    struct pool *pool = shelf->pool;
+    const struct stock *stock = &shelf->stock;
+    int target = stock_target(stock, clock_monotonic_us());
     *ret_wait_ms = 1000;
-    if (!origin)
+    if (stock->kind->is_forked && !lineage_is_ready(pool->lineage))
         return CHORE_NONE;
-    if (pool->spare_count > target)
+    if (stock->count > target)
         return CHORE_SHED;
-    if (pool->spare_count == target)
+    if (stock->count == target)
         return CHORE_NONE;
     int64_t quiet_us = clock_monotonic_us() - pool->last_run_us;
-    bool is_quiet = pool->state.running == 0 && quiet_us >= QUIET_US;
-    if (!is_quiet && pool->spare_count * 2 > target) {
+    bool is_quiet = pool->running == 0 && quiet_us >= QUIET_US;
+    if (!is_quiet && stock->count * 2 > target) {
         *ret_wait_ms = 1;
         return CHORE_NONE;
     }
     return CHORE_MAKE;
 }
 
-static void wait_for_change(struct pool *pool, int wait_ms)
+/* A spare of a dead zygote is dead too. One of a zygote that is retired goes when there are enough, so that
+ * the zygote can go; one that was started goes at the same age. */
+static bool must_go(const struct spare *spare, void *data)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    pthread_cond_timedwait(&pool->changed, &pool->lock, &until);
+    const struct shelf *shelf = data;
+    const struct pool *pool = shelf->pool;
+    if (spare_is_dead(spare))
+        return true;
+    if (spare->started)
+        return clock_monotonic_us() - spare->made_us > pool->options.rotate_ms * 1000;
+    return shelf->stock.count >= stock_target(&shelf->stock, clock_monotonic_us()) &&
+           lineage_is_old(pool->lineage, spare);
 }
 
-/* A spare of a dead zygote is dead too. One of a zygote that is retired goes when there are enough, so that
- * the zygote can go. */
-static struct spare *take_dead(struct pool *pool)
+/* What fails again and again is tried less and less often. A new zygote may change it. A box that cannot be
+ * started costs more, the reason is most often that the image lacks the language, and no run changes that. */
+static void pause_after_failure(struct shelf *shelf, int failures)
 {
-    bool is_stocked = current_origin(pool) && pool->spare_count >= target_of(pool);
-    for (struct spare **at = &pool->spares; *at; at = &(*at)->next)
-        if (spare_is_dead(*at) || (is_stocked && ((struct origin *)(*at)->origin)->is_retired)) {
-            struct spare *dead = *at;
-            *at = dead->next;
-            pool->spare_count--;
-            return dead;
-        }
-    return NULL;
+    struct pool *pool = shelf->pool;
+    bool is_forked = shelf->stock.kind->is_forked;
+    int first_ms = is_forked ? 10 : 500, longest_ms = is_forked ? 1000 : 60000;
+    int64_t left_ms = failures < 7 ? first_ms << failures : longest_ms;
+    int64_t until_us = clock_monotonic_us() + left_ms * 1000;
+    while (!pool->is_closing && left_ms > 0) {
+        clock_wait(&shelf->changed, &pool->lock, left_ms);
+        left_ms = is_forked ? 0 : (until_us - clock_monotonic_us()) / 1000;
+    }
 }
 
 static void *keep_stocked(void *data)
 {
-    struct pool *pool = data;
+    struct shelf *shelf = data;
+    struct pool *pool = shelf->pool;
     int failures = 0; /* in a row */
     pthread_mutex_lock(&pool->lock);
     while (!pool->is_closing) {
         int wait_ms;
-        struct spare *spare = take_dead(pool);
-        enum chore chore = spare ? CHORE_SHED : next_chore(pool, &wait_ms);
+        struct spare *spare = stock_take_if(&shelf->stock, must_go, shelf);
+        enum chore chore = spare ? CHORE_SHED : next_chore(shelf, &wait_ms);
         if (chore == CHORE_NONE) {
-            wait_for_change(pool, wait_ms);
+            clock_wait(&shelf->changed, &pool->lock, wait_ms);
             continue;
         }
         if (chore == CHORE_SHED && !spare)
-            spare = pop_spare(pool);
+            spare = stock_take(&shelf->stock);
         pthread_mutex_unlock(&pool->lock);
         struct error err = {0};
         int status = 0;
         if (chore == CHORE_SHED)
             destroy_spare(pool, spare);
-        else if ((status = fork_spare(pool, &spare, &err)) == 0)
-            add_spare(pool, spare);
+        else if ((status = make_spare(shelf, &spare, &err)) == 0)
+            put_spare(shelf, spare);
         pthread_mutex_lock(&pool->lock);
         failures = status < 0 ? failures + 1 : 0;
-        if (status < 0) {
-            pool->has_failed = true;
-            pool->failure = err;
-        }
-        /* What fails again and again is tried less and less often; a new zygote may change it. */
-        if (status < 0 && !pool->is_closing)
-            wait_for_change(pool, failures < 7 ? 10 << failures : 1000);
+        if (status < 0)
+            pause_after_failure(shelf, failures);
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;
 }
 
-/* Beside, because it takes long: meanwhile the old one serves. */
-static void *keep_a_zygote(void *data)
+/* With the lock held. Without a thread there are no spares, and runs are cold. */
+static void attend(struct shelf *shelf)
+{
+    if (!shelf->has_thread && !shelf->pool->is_closing)
+        shelf->has_thread = pthread_create(&shelf->thread, NULL, keep_stocked, shelf) == 0;
+    pthread_cond_signal(&shelf->changed);
+}
+
+static void zygote_changed(void *data, const struct error *failure)
 {
     struct pool *pool = data;
     pthread_mutex_lock(&pool->lock);
-    while (!pool->is_closing) {
-        struct origin *origin = current_origin(pool);
-        if (origin && !must_rotate(pool, origin)) {
-            wait_for_change(pool, 1000);
-            continue;
-        }
-        pthread_mutex_unlock(&pool->lock);
-        int status = add_zygote(pool);
-        pthread_mutex_lock(&pool->lock);
-        if (status < 0 && !pool->is_closing)
-            wait_for_change(pool, RETRY_MS);
-    }
+    pool->has_failed = failure != NULL;
+    if (failure)
+        pool->failure = *failure;
+    pthread_cond_broadcast(&pool->changed);
+    pthread_cond_signal(&pool->shelves[0].changed);
     pthread_mutex_unlock(&pool->lock);
-    return NULL;
-}
-
-static void *bury_the_dead(void *data)
-{
-    struct pool *pool = data;
-    pthread_mutex_lock(&pool->lock);
-    while (!pool->is_closing || pool->dying) {
-        struct spare *spare = pool->dying;
-        if (!spare) {
-            pthread_cond_wait(&pool->somebody_died, &pool->lock);
-            continue;
-        }
-        pool->dying = spare->next;
-        pthread_mutex_unlock(&pool->lock);
-        destroy_spare(pool, spare);
-        pthread_mutex_lock(&pool->lock);
-        pool->dying_count--;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    return NULL;
-}
-
-/* Nobody waits for the end of a box, until there are too many: then who brings another does it himself. */
-static void bury(struct pool *pool, struct spare *spare)
-{
-    pthread_mutex_lock(&pool->lock);
-    bool is_queued = pool->dying_count < DYING_MAX;
-    if (is_queued) {
-        spare->next = pool->dying;
-        pool->dying = spare;
-        pool->dying_count++;
-        pthread_cond_signal(&pool->somebody_died);
-    }
-    pthread_mutex_unlock(&pool->lock);
-    if (!is_queued)
-        destroy_spare(pool, spare);
 }
 
 static int choose_limits(struct pool *pool, struct error *err)
@@ -394,9 +212,44 @@ static int choose_limits(struct pool *pool, struct error *err)
     spec->has_code = true;
     int status = spec_validate(spec, pool->policy, err);
     pool->limits = pool->highest = spec->limits;
-    static const enum limit_field lowered[] = {LIMIT_open_files, LIMIT_disk, LIMIT_cpu};
+    static const enum limit_field lowered[] = {LIMIT_open_files, LIMIT_disk, LIMIT_cpu, LIMIT_pids};
     for (size_t i = 0; i < sizeof lowered / sizeof *lowered; i++)
         pool->highest.value[lowered[i]] = pool->policy->ceilings.value[lowered[i]];
+    return status;
+}
+
+static void lay_out(struct pool *pool)
+{
+    const struct pool_options *options = &pool->options;
+    for (int i = 0; i < KIND_COUNT; i++) {
+        struct shelf *shelf = &pool->shelves[i];
+        bool is_wanted = kinds[i].is_forked || options->is_wanted[i];
+        *shelf = (struct shelf){.pool = pool, .changed = PTHREAD_COND_INITIALIZER};
+        stock_init(&shelf->stock, &kinds[i], is_wanted ? options->minimum : 0, options->maximum,
+                   options->idle_ms);
+    }
+}
+
+static int start_threads(struct pool *pool, struct error *err)
+{
+    int status = burial_open(destroy_spare, pool, &pool->burial, err);
+    if (status == 0)
+        status = lineage_open(&(struct lineage_terms){.policy = pool->policy,
+                                                      .languages = &pool->languages,
+                                                      .image = pool->image,
+                                                      .preload = &pool->preload,
+                                                      .usual = &pool->limits,
+                                                      .highest = &pool->highest,
+                                                      .rotate_ms = pool->options.rotate_ms,
+                                                      .rotate_forks = pool->options.rotate_forks,
+                                                      .changed = zygote_changed,
+                                                      .data = pool},
+                              &pool->lineage, err);
+    pthread_mutex_lock(&pool->lock);
+    for (int i = 0; status == 0 && i < KIND_COUNT; i++)
+        if (kinds[i].is_forked || pool->shelves[i].stock.minimum > 0)
+            attend(&pool->shelves[i]);
+    pthread_mutex_unlock(&pool->lock);
     return status;
 }
 
@@ -409,30 +262,25 @@ int pool_open(const struct policy *policy, const struct pool_options *options, s
     *pool = (struct pool){.policy = policy,
                           .options = *options,
                           .lock = PTHREAD_MUTEX_INITIALIZER,
-                          .changed = PTHREAD_COND_INITIALIZER,
-                          .somebody_died = PTHREAD_COND_INITIALIZER,
-                          .state = {.zygote_pid = -1}};
+                          .changed = PTHREAD_COND_INITIALIZER};
     struct pool_options *own = &pool->options;
-    own->minimum = own->minimum < own->maximum ? own->minimum : own->maximum;
     own->rotate_ms = own->rotate_ms ? own->rotate_ms : ROTATE_DEFAULT_MS;
     own->rotate_forks = own->rotate_forks ? own->rotate_forks : ROTATE_DEFAULT_FORKS;
     own->idle_ms = own->idle_ms ? own->idle_ms : IDLE_DEFAULT_MS;
+    lay_out(pool);
     int status = 0;
     for (size_t i = 0; status == 0 && options->preload && i < options->preload->count; i++)
         status = string_list_add(&pool->preload, options->preload->items[i]);
-    if (options->image && !(pool->image = strdup(options->image)))
+    if (!(pool->image = strdup(options->image ? options->image : policy->image)))
         status = -ENOMEM;
     if (status < 0)
         error_host(err, status, "no memory for a pool");
-    else
+    if (status == 0)
+        status = language_table_load(&policy->languages, &pool->languages, err);
+    if (status == 0)
         status = choose_limits(pool, err);
-    void *(*const mains[])(void *) = {keep_a_zygote, keep_stocked, bury_the_dead};
-    for (size_t i = 0; status == 0 && i < sizeof mains / sizeof *mains; i++) {
-        status = -pthread_create(&pool->threads[i], NULL, mains[i], pool);
-        pool->thread_count += status == 0;
-        if (status < 0)
-            error_host(err, status, "cannot start the threads of a pool");
-    }
+    if (status == 0)
+        status = start_threads(pool, err);
     if (status < 0) {
         pool_close(pool);
         return status;
@@ -441,97 +289,96 @@ int pool_open(const struct policy *policy, const struct pool_options *options, s
     return 0;
 }
 
+static bool is_stocked(const struct pool *pool)
+{
+    for (int i = 0; i < KIND_COUNT; i++)
+        if (pool->shelves[i].stock.count < pool->shelves[i].stock.minimum)
+            return false;
+    return true;
+}
+
 bool pool_await_warm(struct pool *pool, int timeout_ms)
 {
     int64_t until_us = clock_monotonic_us() + (int64_t)timeout_ms * 1000;
     pthread_mutex_lock(&pool->lock);
-    while (pool->spare_count < pool->options.minimum && !pool->has_failed && clock_monotonic_us() < until_us)
-        wait_for_change(pool, 100);
-    bool is_warm = pool->spare_count >= pool->options.minimum;
+    while (!is_stocked(pool) && !pool->has_failed && clock_monotonic_us() < until_us)
+        clock_wait(&pool->changed, &pool->lock, 100);
+    bool is_warm = is_stocked(pool);
     pthread_mutex_unlock(&pool->lock);
     return is_warm;
 }
 
-/* Files below /data/input: other places cannot be made in a root that stands, and with directories the filter
- * is another. */
-static bool grants_fit(const struct spec *spec)
+static struct shelf *find_shelf(struct pool *pool, const struct spec *spec)
 {
-    struct stat status;
-    for (size_t i = 0; i < spec->grant_count; i++)
-        if (spec->grants[i].kind != GRANT_INPUT || strchr(spec->grants[i].name, '/') ||
-            lstat(spec->grants[i].host_path, &status) < 0 || !S_ISREG(status.st_mode))
-            return false;
-    return true;
+    int kind = kind_of_spec(spec, &(struct kind_terms){.languages = &pool->languages,
+                                                       .image = pool->image,
+                                                       .usual = &pool->limits,
+                                                       .highest = &pool->highest});
+    return kind >= 0 ? &pool->shelves[kind] : NULL;
 }
 
-bool pool_fits(struct pool *pool, const struct spec *spec)
+/* With the lock held. Those that died while they waited are put on `ret_dead`. */
+static struct spare *take_living(struct stock *stock, struct spare **ret_dead)
 {
-    const char *extension = spec->code_name ? strrchr(spec->code_name, '.') : NULL;
-    bool is_python = spec->language ? strcmp(spec->language, "python") == 0
-                                    : !spec->code_name || (extension && strcmp(extension, ".py") == 0);
-    const char *image = pool->image ? pool->image : pool->policy->image;
-    bool same_image = spec->image && image ? strcmp(spec->image, image) == 0 : !spec->image || !image;
-    if (!is_python || !same_image || !spec->has_code || spec->command.count || !grants_fit(spec) ||
-        spec->working_directory || spec->isolation != ISOLATION_CONTAINER)
-        return false;
-    static const enum limit_field lowered[] = {LIMIT_open_files, LIMIT_disk, LIMIT_cpu};
-    for (size_t i = 0; i < sizeof lowered / sizeof *lowered; i++)
-        if (spec->limits.value[lowered[i]] > pool->highest.value[lowered[i]])
-            return false;
-    return true;
-}
-
-/* A spare, or a fork on demand. */
-static int take(struct pool *pool, struct spare **ret, struct error *err)
-{
-    pthread_mutex_lock(&pool->lock);
-    count_arrival(pool);
     struct spare *spare;
-    struct spare *dead = NULL;
-    while ((spare = pop_spare(pool)) && spare_is_dead(spare)) {
-        spare->next = dead;
-        dead = spare;
+    *ret_dead = NULL;
+    while ((spare = stock_take(stock)) && spare_is_dead(spare)) {
+        spare->next = *ret_dead;
+        *ret_dead = spare;
     }
-    if (spare) {
-        pool->state.hits++;
-    } else {
-        pool->state.misses++;
-        pool->waiting++;
-    }
-    pool->state.running++;
-    pthread_cond_broadcast(&pool->changed);
+    return spare;
+}
+
+/* A spare, or a fork on demand. To start a box on demand would be no sooner than a cold run. */
+static int take(struct shelf *shelf, struct spare **ret, struct error *err)
+{
+    struct pool *pool = shelf->pool;
+    struct stock *stock = &shelf->stock;
+    bool can_fork = stock->kind->is_forked;
+    pthread_mutex_lock(&pool->lock);
+    pool->last_run_us = clock_monotonic_us();
+    stock_count_arrival(stock, pool->last_run_us);
+    struct spare *dead, *spare = take_living(stock, &dead);
+    stock->hits += spare != NULL;
+    stock->misses += spare == NULL;
+    stock->waiting += !spare && can_fork;
+    pool->running += spare || can_fork;
+    attend(shelf);
     pthread_mutex_unlock(&pool->lock);
     while (dead) {
         struct spare *next = dead->next;
-        bury(pool, dead);
+        burial_take(pool->burial, dead);
         dead = next;
     }
-    if (spare) {
-        *ret = spare;
+    *ret = spare;
+    if (spare)
         return 0;
-    }
-    int status = fork_spare(pool, ret, err);
+    if (!can_fork)
+        return -EAGAIN;
+    int status = make_spare(shelf, ret, err);
     pthread_mutex_lock(&pool->lock);
-    pool->waiting--;
-    pool->state.running -= status < 0;
+    stock->waiting--;
+    pool->running -= status < 0;
     pthread_mutex_unlock(&pool->lock);
     return status < 0 ? -EAGAIN : 0;
 }
 
-int pool_run(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
-             struct error *err)
+/* Like keeper_run. -EAGAIN: it could not be had from the pool, and nothing of it ran. */
+static int run_in_spare(struct shelf *shelf, struct spec *spec, const struct supervise_io *io,
+                        struct result **ret, struct error *err)
 {
+    struct pool *pool = shelf->pool;
     scope_fd target = spec->output_directory ? collect_open_target(spec->output_directory, err) : -1;
     if (spec->output_directory && target < 0)
         return target;
     struct spare *spare = NULL;
-    int status = take(pool, &spare, err);
+    int status = take(shelf, &spare, err);
     if (status < 0)
         return status;
     status = spare_run(spare, spec, io, target, ret, err);
-    bury(pool, spare);
+    burial_take(pool->burial, spare);
     pthread_mutex_lock(&pool->lock);
-    pool->state.running--;
+    pool->running--;
     pthread_mutex_unlock(&pool->lock);
     return status;
 }
@@ -542,7 +389,8 @@ int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *
     int status = spec_validate(spec, pool->policy, err);
     if (status < 0)
         return status;
-    status = pool_fits(pool, spec) ? pool_run(pool, spec, io, ret, err) : -EAGAIN;
+    struct shelf *shelf = find_shelf(pool, spec);
+    status = shelf ? run_in_spare(shelf, spec, io, ret, err) : -EAGAIN;
     if (status != -EAGAIN)
         return status;
     if (err)
@@ -553,22 +401,27 @@ int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *
 void pool_hint(struct pool *pool, int spares)
 {
     pthread_mutex_lock(&pool->lock);
-    pool->hint = spares;
-    pool->hint_until_us = clock_monotonic_us() + HINT_MS * 1000;
-    pthread_cond_broadcast(&pool->changed);
+    stock_hint(&pool->shelves[0].stock, spares, clock_monotonic_us());
+    attend(&pool->shelves[0]);
     pthread_mutex_unlock(&pool->lock);
 }
 
 void pool_read_state(struct pool *pool, struct pool_state *ret)
 {
     pthread_mutex_lock(&pool->lock);
-    *ret = pool->state;
-    ret->spares = pool->spare_count;
-    ret->target = target_of(pool);
-    struct origin *origin = current_origin(pool);
-    ret->zygote_pid = origin ? zygote_pid(origin->zygote) : -1;
-    for (const struct origin *at = pool->origins; at; at = at->next)
-        ret->zygotes++;
+    int64_t now_us = clock_monotonic_us();
+    *ret = (struct pool_state){.running = pool->running};
+    lineage_read_state(pool->lineage, &ret->zygotes);
+    for (int i = 0; i < KIND_COUNT; i++) {
+        const struct stock *stock = &pool->shelves[i].stock;
+        ret->kinds[i] = (struct pool_kind_state){.name = stock->kind->name,
+                                                 .spares = stock->count,
+                                                 .target = stock_target(stock, now_us),
+                                                 .hits = stock->hits,
+                                                 .misses = stock->misses,
+                                                 .failures = stock->failures,
+                                                 .spare_bytes = stock->spare_bytes};
+    }
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -586,10 +439,12 @@ static void end_threads(struct pool *pool)
     pthread_mutex_lock(&pool->lock);
     pool->is_closing = true;
     pthread_cond_broadcast(&pool->changed);
-    pthread_cond_broadcast(&pool->somebody_died);
+    for (int i = 0; i < KIND_COUNT; i++)
+        pthread_cond_broadcast(&pool->shelves[i].changed);
     pthread_mutex_unlock(&pool->lock);
-    for (int i = 0; i < pool->thread_count; i++)
-        pthread_join(pool->threads[i], NULL);
+    for (int i = 0; i < KIND_COUNT; i++)
+        if (pool->shelves[i].has_thread)
+            pthread_join(pool->shelves[i].thread, NULL);
 }
 
 void pool_close(struct pool *pool)
@@ -597,15 +452,17 @@ void pool_close(struct pool *pool)
     if (!pool)
         return;
     end_threads(pool);
-    for (struct spare *spare; (spare = pop_spare(pool));)
-        destroy_spare(pool, spare);
-    for (struct origin *origin = pool->origins; origin; origin = origin->next)
-        origin->is_retired = true;
-    close_origins(pool->origins);
+    for (int i = 0; i < KIND_COUNT; i++) {
+        for (struct spare *spare; (spare = stock_take(&pool->shelves[i].stock));)
+            destroy_spare(pool, spare);
+        pthread_cond_destroy(&pool->shelves[i].changed);
+    }
+    burial_close(pool->burial);
+    lineage_close(pool->lineage);
     string_list_free(&pool->preload);
+    language_table_free(&pool->languages);
     free(pool->image);
     pthread_mutex_destroy(&pool->lock);
     pthread_cond_destroy(&pool->changed);
-    pthread_cond_destroy(&pool->somebody_died);
     free(pool);
 }

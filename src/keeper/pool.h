@@ -1,14 +1,18 @@
-/* A pool of spares: boxes that were forked from a zygote beforehand, each for one run.
+/* A pool of spares: boxes that were made beforehand, each for one run.
  *
- * Theory of operation. A spare has everything a box has, proved, and an interpreter in it that waits for a
- * program. A run takes one, gets its limits, its code and its streams, and the box is destroyed afterwards:
- * no two runs ever share one. When there is none, one is forked on demand. A thread makes new ones when
- * nobody is waiting, as many as the last seconds' demand asks for, between a minimum and a maximum; what is
- * too many for long is destroyed. The zygote is exchanged for a new one after so many forks or so much time,
- * and the old one ends with its last fork. */
+ * Theory of operation. A spare has everything a box has, proved, and a program in it that waits for its code.
+ * A run takes one, gets its limits, its code and its streams, and the box is destroyed afterwards: no two
+ * runs ever share one. A thread for each kind (kind.h) makes new ones when nobody is waiting, as many as the
+ * last seconds' demand asks for, between a minimum and a maximum; what is too many for long is destroyed.
+ *
+ * Python in containers is forked from a zygote, on demand too when there is no spare. The zygote is exchanged
+ * for a new one after so many forks or so much time, and the old one ends with its last fork. Spares of all
+ * other kinds are started, each on its own (started.h); without one a run is cold. */
 #pragma once
 
 #include "engine/supervise.h"
+#include "keeper/kind.h"
+#include "keeper/lineage.h"
 #include "spec/policy.h"
 #include "spec/result.h"
 #include "spec/spec.h"
@@ -24,37 +28,36 @@ struct pool_options {
     int64_t idle_ms;      /* without a run: back to the minimum; 0: a minute */
     const char *image;    /* NULL: the policy's */
     const struct string_list *preload;
+    bool
+        is_wanted[KIND_COUNT]; /* the minimum holds for these beside python; others are made on demand only */
 };
 
 /* Returns at once: the zygote warms up behind, and until then runs are cold. The policy must live as long. */
 int pool_open(const struct policy *policy, const struct pool_options *options, struct pool **ret,
               struct error *err);
 
-/* Waits until the pool has a zygote and its minimum of spares; false when it does not come to that in time.
- */
+/* Waits until the pool has its minimum of spares; false when it does not come to that in time. */
 bool pool_await_warm(struct pool *pool, int timeout_ms);
 
-/* Is this spec one for the pool? It must be validated. */
-bool pool_fits(struct pool *pool, const struct spec *spec);
-
-/* Like keeper_run for a spec that fits. -EAGAIN: it could not be had from the pool, and nothing of it ran. */
-int pool_run(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
-             struct error *err);
-
-/* Validates the spec, and runs it by the pool if it fits, else cold. */
+/* Validates the spec, and runs it in a spare if there is one that it fits into, else cold. */
 int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
                struct error *err);
 
-/* A conversation starts: have so many spares more ready than demand asks for, for a while. */
+/* A conversation starts: have so many spares of python more ready than demand asks for, for a while. */
 void pool_hint(struct pool *pool, int spares);
 
+struct pool_kind_state {
+    const char *name;
+    int spares, target;
+    int64_t hits, misses; /* runs that found a spare, and that had to wait for a fork or were cold */
+    int64_t failures;     /* spares that could not be made */
+    int64_t spare_bytes;  /* private memory of an idle spare, measured on one; 0: none yet */
+};
+
 struct pool_state {
-    int spares, target, running;
-    int zygotes;          /* the current one and those that still have forks */
-    int64_t hits, misses; /* runs that found a spare, and that had to wait for a fork */
-    int64_t rotations, failures;
-    int64_t spare_bytes; /* private memory of an idle spare, measured on one; 0: none yet */
-    pid_t zygote_pid;    /* -1: none */
+    int running;
+    struct lineage_state zygotes;
+    struct pool_kind_state kinds[KIND_COUNT];
 };
 void pool_read_state(struct pool *pool, struct pool_state *ret);
 

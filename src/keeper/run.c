@@ -97,7 +97,7 @@ static int run_step(const struct run *run, const struct step *step, struct resul
     if (status == 0)
         status = collect_step(run, step, &lease, result, err);
     if (step->io->ended) {
-        if (box->is_forkable)
+        if (box->is_forkable && box->engine)
             box->engine->stop(box); /* or its forks would not end, which are waited for */
         step->io->ended(step->io->data);
     }
@@ -151,19 +151,8 @@ static int choose_language(struct run *run, struct error *err)
         run->language = &run->languages.rows[index];
     } while (run->language->probe.count && !probe_passes(run, run->language));
     run->paths.artifact = run->language->artifact;
-    run->paths.code_name = run->language->file;
+    run->paths.code_name = language_code_name(&run->languages, run->language, run->spec->code_name);
     return 0;
-}
-
-/* The name in messages is the user's own where it has the right extension: hello.py, not main.py. */
-static void choose_code_name(struct run *run)
-{
-    const char *own = run->spec->code_name;
-    if (!own || own[0] == '.' || strlen(own) > 128)
-        return;
-    const char *language = language_by_extension(&run->languages, own);
-    if (language && strcmp(language, run->language->name) == 0)
-        run->paths.code_name = own;
 }
 
 /* A context's code is the runner of its language, which may be started in another way than code is. */
@@ -180,7 +169,6 @@ static int run_code(struct run *run, struct result *result, struct error *err)
     int status = choose_language(run, err);
     if (status < 0)
         return status;
-    choose_code_name(run);
     scope_buffer artifact = {0};
     const struct language_step *row = choose_step(run);
     struct step step = {.limits = &run->spec->limits,

@@ -116,19 +116,30 @@ static int answer_run(struct connection *connection, const json_t *request, stru
     return status;
 }
 
+/* What is said of python stands for itself, and again among the kinds. */
 static int answer_state(struct connection *connection)
 {
     struct pool_state state;
     pool_read_state(connection->service->pool, &state);
-    return wire_send(connection->fd,
-                     json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s}", "pid",
-                               (int)getpid(), "spares", state.spares, "target", state.target, "running",
-                               state.running, "zygotes", state.zygotes, "hits", (json_int_t)state.hits,
-                               "misses", (json_int_t)state.misses, "rotations", (json_int_t)state.rotations,
-                               "failures", (json_int_t)state.failures, "spare_bytes",
-                               (json_int_t)state.spare_bytes, "zygote_pid", (int)state.zygote_pid, "failure",
-                               pool_failure(connection->service->pool)),
-                     (struct slice){"", 0}, NULL, 0);
+    json_t *list = json_array();
+    for (int i = 0; i < KIND_COUNT; i++) {
+        const struct pool_kind_state *kind = &state.kinds[i];
+        json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I}", "kind", kind->name,
+                                              "spares", kind->spares, "target", kind->target, "hits",
+                                              (json_int_t)kind->hits, "misses", (json_int_t)kind->misses,
+                                              "failures", (json_int_t)kind->failures, "spare_bytes",
+                                              (json_int_t)kind->spare_bytes));
+    }
+    const struct pool_kind_state *python = &state.kinds[0];
+    json_t *answer =
+        json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s, s:o}", "pid", (int)getpid(),
+                  "spares", python->spares, "target", python->target, "running", state.running, "zygotes",
+                  state.zygotes.zygotes, "hits", (json_int_t)python->hits, "misses",
+                  (json_int_t)python->misses, "rotations", (json_int_t)state.zygotes.rotations, "failures",
+                  (json_int_t)(python->failures + state.zygotes.failures), "spare_bytes",
+                  (json_int_t)python->spare_bytes, "zygote_pid", (int)state.zygotes.pid, "failure",
+                  pool_failure(connection->service->pool), "kinds", list);
+    return wire_send(connection->fd, answer, (struct slice){"", 0}, NULL, 0);
 }
 
 static int answer(struct connection *connection)
@@ -221,10 +232,7 @@ static void drain(struct service *service, int drain_ms)
             for (struct connection *at = service->connections; at; at = at->next)
                 shutdown(at->fd, SHUT_RDWR);
         }
-        struct timespec soon;
-        clock_gettime(CLOCK_REALTIME, &soon);
-        soon.tv_sec++;
-        pthread_cond_timedwait(&service->changed, &service->lock, &soon);
+        clock_wait(&service->changed, &service->lock, 1000);
     }
     pthread_mutex_unlock(&service->lock);
 }

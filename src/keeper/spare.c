@@ -3,36 +3,53 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
+#include "engine/launch.h"
+#include "keeper/started.h"
 #include "os/mount.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#define CODE_NAME "main.py"
-
-int spare_make(struct zygote *zygote, const struct limits *limits, struct spare **ret, struct error *err)
+struct spare *spare_new(const struct kind *kind, const struct language_table *languages)
 {
     struct spare *spare = calloc(1, sizeof *spare);
     struct result *result = result_new();
     if (!spare || !result) {
         free(spare);
         result_free(result);
-        return error_host(err, -ENOMEM, "no memory for a spare");
+        return NULL;
     }
-    spare->result = result;
-    spare->zygote = zygote;
-    int status = zygote_fork(zygote, limits, &spare->lease, &spare->link, result, err);
+    *spare = (struct spare){.kind = kind,
+                            .languages = languages,
+                            .language = language_named(languages, kind->language),
+                            .lease = {.record = RECORD_UNSET},
+                            .link = RUNNER_LINK_UNSET,
+                            .result = result};
+    box_init(&spare->lease.box);
+    return spare;
+}
+
+int spare_make(struct zygote *zygote, const struct limits *limits, const struct language_table *languages,
+               struct spare **ret, struct error *err)
+{
+    struct spare *spare = spare_new(&kinds[0], languages);
+    if (!spare)
+        return error_host(err, -ENOMEM, "no memory for a spare");
+    int status = zygote_fork(zygote, limits, &spare->lease, &spare->link, spare->result, err);
     if (status < 0) {
-        result_free(result);
-        free(spare);
+        spare_destroy(spare);
         return status;
     }
+    spare->zygote = zygote;
+    spare->made_us = clock_monotonic_us();
     supervise_prepare(&spare->lease.box);
     *ret = spare;
     return 0;
@@ -46,9 +63,9 @@ bool spare_is_dead(const struct spare *spare)
     return poll(polled, 2, 0) != 0;
 }
 
-enum { RLIMITS = 6, SIGNALS_MAX = 1024 };
+enum { RLIMITS_OF_FORK = 6, SIGNALS_MAX = 1024 };
 
-/* What the zygote has of it, which is what we have. */
+/* What a box has of it when it is started, which is what we have. */
 static int64_t at_most(int resource, int64_t wanted)
 {
     struct rlimit own;
@@ -60,10 +77,10 @@ static int64_t at_most(int resource, int64_t wanted)
  * interpreter sets them before it looks at the code: for us, it would take a privilege that root may lack.
  * Processes and signals that wait are counted for all forks of a zygote together, against what it may have
  * itself: no box may have so many that others get none. */
-static size_t list_rlimits(const struct limits *limits, struct runner_rlimit *into)
+static size_t list_fork_rlimits(const struct limits *limits, struct runner_rlimit *into)
 {
     const int64_t *limit = limits->value;
-    const struct runner_rlimit rows[RLIMITS] = {
+    const struct runner_rlimit rows[RLIMITS_OF_FORK] = {
         {RLIMIT_NOFILE, limit[LIMIT_open_files]},
         {RLIMIT_FSIZE, limit[LIMIT_disk] + (1 << 20)},
         {RLIMIT_CPU, limit[LIMIT_cpu] / 1000 + 2},
@@ -72,7 +89,25 @@ static size_t list_rlimits(const struct limits *limits, struct runner_rlimit *in
         {RLIMIT_MSGQUEUE, 0},
     };
     memcpy(into, rows, sizeof rows);
-    return RLIMITS;
+    return RLIMITS_OF_FORK;
+}
+
+/* Those of a cold box. Seconds of CPU that its start took are the process's, and not the run's. */
+static size_t list_rlimits(const struct spare *spare, struct runner_rlimit *into)
+{
+    const struct box *box = &spare->lease.box;
+    if (spare->zygote)
+        return list_fork_rlimits(box->limits, into);
+    struct launch_rlimit rows[PLAN_RLIMITS];
+    size_t listed = launch_list_rlimits(box, rows), count = 0;
+    for (size_t i = 0; i < listed; i++) {
+        if (rows[i].resource == RLIMIT_CORE) /* it is always the same, and the filter lets nobody touch it */
+            continue;
+        int64_t used_s = (box->debt.cpu_user_us + box->debt.cpu_system_us) / 1000000;
+        int64_t value = rows[i].value + (rows[i].resource == RLIMIT_CPU ? used_s : 0);
+        into[count++] = (struct runner_rlimit){rows[i].resource, at_most(rows[i].resource, value)};
+    }
+    return count;
 }
 
 static bool differs(const struct limits *one, const struct limits *other, const enum limit_field *fields,
@@ -84,8 +119,8 @@ static bool differs(const struct limits *one, const struct limits *other, const 
     return false;
 }
 
-/* A spare was made with the operator's defaults. */
-static int take_limits(struct spare *spare, const struct limits *wanted, struct error *err)
+/* What the watchdog enforces it reads when it looks. */
+int spare_take_limits(struct spare *spare, const struct limits *wanted, struct error *err)
 {
     static const enum limit_field of_group[] = {LIMIT_memory, LIMIT_pids, LIMIT_cpus},
                                   of_scratch[] = {LIMIT_disk, LIMIT_inodes};
@@ -93,7 +128,10 @@ static int take_limits(struct spare *spare, const struct limits *wanted, struct 
     struct limits former = lease->limits;
     lease->limits = *wanted;
     int status = 0;
-    if (differs(&former, wanted, of_group, sizeof of_group / sizeof *of_group)) {
+    if (lease->box.engine->isolation == ISOLATION_PROCESS)
+        return 0;
+    if (lease->box.group.version != CGROUP_NONE &&
+        differs(&former, wanted, of_group, sizeof of_group / sizeof *of_group)) {
         const struct cgroup_limits limits = {.memory_bytes = wanted->value[LIMIT_memory],
                                              .pids = wanted->value[LIMIT_pids] + 1,
                                              .millicpus = wanted->value[LIMIT_cpus]};
@@ -116,32 +154,37 @@ static int write_code(const struct spare *spare, const char *name, const struct 
     snprintf(path, sizeof path, BOX_CODE "/%s", name);
     scope_fd fd =
         openat(spare->lease.box.scratch_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
-    if (fd < 0)
+    if (fd < 0 || fchmod(fd, 0444) < 0) /* whatever our umask is */
         return -errno;
     return code->length ? file_write_all(fd, code->data, code->length) : 0;
 }
 
 static int give_program(struct spare *spare, const struct spec *spec, struct error *err)
 {
-    const char *name = spec->code_name && spec->code_name[0] != '.' && strlen(spec->code_name) <= 128 &&
-                               !strchr(spec->code_name, '/')
-                           ? spec->code_name
-                           : CODE_NAME;
-    char path[256];
-    snprintf(path, sizeof path, "/code/%s", name);
-    struct runner_rlimit rlimits[RLIMITS];
-    const struct runner_program program = {
-        .path = path,
-        .code = {spec->code.data ? spec->code.data : "", spec->code.length},
-        .arguments = &spec->arguments,
-        .environment = &spec->environment,
-        .rlimits = rlimits,
-        .rlimit_count = list_rlimits(&spec->limits, rlimits)};
+    struct box *box = &spare->lease.box;
+    const char *name = language_code_name(spare->languages, spare->language, spec->code_name);
+    char place[PATH_MAX], path[PATH_MAX + NAME_MAX + 2];
+    snprintf(path, sizeof path, "%s/%s", box->engine->path_of(box, "code", place, sizeof place), name);
+    struct program program __attribute__((cleanup(program_free))) = {0};
+    struct runner_rlimit rlimits[PLAN_RLIMITS];
+    struct runner_program order = {.path = path,
+                                   .arguments = &spec->arguments,
+                                   .environment = &spec->environment,
+                                   .rlimits = rlimits,
+                                   .rlimit_count = list_rlimits(spare, rlimits)};
+    if (spare->kind->preloads) /* it is all there: it need not read its own file */
+        order.code = (struct slice){spec->code.data ? spec->code.data : "", spec->code.length};
     scope_buffer frame = {0};
-    int status = write_code(spare, name, &spec->code);
+    int status = spare->started ? started_program(spare, &program, err) : 0;
+    if (spare->started) {
+        order.command = &program.arguments;
+        order.environment = &program.environment;
+    }
     if (status == 0)
-        status = runner_write_main(&frame, &program, false);
-    spare->lease.box.started_us = clock_monotonic_us();
+        status = write_code(spare, name, &spec->code);
+    if (status == 0)
+        status = runner_write_main(&frame, &order, false);
+    box->started_us = clock_monotonic_us();
     if (status == 0)
         status = runner_link_send(&spare->link, &frame, NULL, 0);
     return status < 0 ? error_host(err, status, "cannot give a spare its program") : 0;
@@ -151,7 +194,7 @@ int spare_run(struct spare *spare, const struct spec *spec, const struct supervi
               struct result **ret, struct error *err)
 {
     struct box *box = &spare->lease.box;
-    int status = take_limits(spare, &spec->limits, err);
+    int status = spare_take_limits(spare, &spec->limits, err);
     box->spec = spec;
     if (status == 0 && spec->grant_count)
         status = box->engine->show_inputs(box, err);
@@ -187,7 +230,9 @@ void spare_destroy(struct spare *spare)
         return;
     runner_link_close(&spare->link);
     lease_close_at_scope_end(&spare->lease);
-    zygote_release(spare->zygote);
+    if (spare->zygote)
+        zygote_release(spare->zygote);
+    started_free(spare->started);
     result_free(spare->result);
     free(spare);
 }

@@ -1,18 +1,33 @@
-/* One spare of a pool: a fork of a zygote that waits for its program. */
+/* One spare of a pool: a box that waits for its program. It is a fork of a zygote, or was started on its own
+ * (started.h); how it runs a spec is the same. */
 #pragma once
 
+#include "keeper/kind.h"
 #include "keeper/zygote.h"
 
 struct spare {
     struct spare *next;
-    struct zygote *zygote;
+    const struct kind *kind;
+    struct zygote *zygote;   /* that it was forked from; NULL: it was started */
+    struct started *started; /* what that one is made of */
+    const struct language_table *languages;
+    const struct language *language;
     struct lease lease;
     struct runner_link link;
     struct result *result; /* with the layers that were proved */
     void *origin;          /* the pool's, about its zygote */
+    int64_t made_us;
 };
 
-int spare_make(struct zygote *zygote, const struct limits *limits, struct spare **ret, struct error *err);
+/* One without a box yet, for those who make them. The table must outlive it. */
+struct spare *spare_new(const struct kind *kind, const struct language_table *languages);
+
+/* A fork. */
+int spare_make(struct zygote *zygote, const struct limits *limits, const struct language_table *languages,
+               struct spare **ret, struct error *err);
+
+/* Gives a box that waits other limits from outside. */
+int spare_take_limits(struct spare *spare, const struct limits *wanted, struct error *err);
 
 /* Has it died while it waited? */
 bool spare_is_dead(const struct spare *spare);

@@ -106,7 +106,7 @@ static int preload(struct zygote *zygote, const struct string_list *modules, str
     int status = runner_link_await_ready(&zygote->link, READY_MS, err);
     if (status < 0)
         return status;
-    status = runner_write_preload(&frame, modules);
+    status = runner_write_preload(&frame, modules, true);
     if (status == 0)
         status = runner_link_send(&zygote->link, &frame, NULL, 0);
     if (status == 0 && (status = runner_link_await_ready(&zygote->link, PRELOAD_MS, err)) < 0)

@@ -6,9 +6,10 @@ import json
 import sys
 
 ROW_KEYS = {"name", "extensions", "find", "file", "run", "probe", "compile", "environment", "missing",
-            "context"}
+            "context", "spare"}
 COMPILE_KEYS = {"find", "run", "environment", "artifact"}
 CONTEXT_KEYS = {"file", "run"}
+SPARE_KEYS = {"file", "run", "stays"}
 
 
 def text(value):
@@ -40,6 +41,10 @@ def language(row):
     if context:
         check_keys(context, CONTEXT_KEYS)
         context = {**context, "environment": row.get("environment", {})}
+    spare = row.get("spare")
+    if spare:
+        check_keys(spare, SPARE_KEYS)
+        spare = {**spare, "environment": row.get("environment", {})}
     return f"""    {{
         .name = {text(row["name"])},
         .extensions = {string_list(row.get("extensions"))},
@@ -52,6 +57,9 @@ def language(row):
         .probe = {string_list(row.get("probe"))},
         .context_file = {text(context["file"] if context else None)},
         .context = {step(context) if context else "{{0}}"},
+        .spare_file = {text(spare["file"] if spare else None)},
+        .spare_stays = {"true" if spare and spare.get("stays") else "false"},
+        .spare = {step(spare) if spare else "{{0}}"},
     }},
 """
 

@@ -243,6 +243,24 @@ const char *language_by_extension(const struct language_table *table, const char
     return NULL;
 }
 
+const struct language *language_named(const struct language_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (strcmp(table->rows[i].name, name) == 0)
+            return &table->rows[i];
+    return NULL;
+}
+
+const char *language_code_name(const struct language_table *table, const struct language *language,
+                               const char *own)
+{
+    enum { LONGEST = 128 };
+    if (!own || own[0] == '.' || strlen(own) > LONGEST)
+        return language->file;
+    const char *name = language_by_extension(table, own);
+    return name && strcmp(name, language->name) == 0 ? own : language->file;
+}
+
 static const char *find_program(const struct string_list *candidates, const struct image *image)
 {
     for (size_t i = 0; i < candidates->count; i++)

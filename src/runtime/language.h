@@ -29,6 +29,11 @@ struct language {
     struct string_list probe;     /* must exit 0 in a box for the row to be taken; may be empty */
     char *context_file;           /* the runner of a context (runtime/runner.h); NULL: as `file` */
     struct language_step context; /* how it is run; empty: as code is */
+    /* The runner of a box that is started before there is code for it: only built-in rows have one, which
+     * knows how their `run` is done. */
+    char *spare_file;
+    bool spare_stays;           /* the interpreter reads the file again later */
+    struct language_step spare; /* empty: there is none */
 };
 
 struct language_table {
@@ -42,6 +47,14 @@ void language_table_free(struct language_table *table);
 
 /* The language that a file name's extension belongs to, or NULL. */
 const char *language_by_extension(const struct language_table *table, const char *file_name);
+
+/* The first row of that name; NULL: there is none. */
+const struct language *language_named(const struct language_table *table, const char *name);
+
+/* The file name of code in this language: the user's own (may be NULL) where it has the right extension, so
+ * that messages say hello.py and not main.py. */
+const char *language_code_name(const struct language_table *table, const struct language *language,
+                               const char *own);
 
 /* The next row of that name, from row `from` on, whose programs are in the image; its index, or -1.
  * *ret_runtime and *ret_compiler point into the row. */

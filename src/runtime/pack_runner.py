@@ -4,7 +4,7 @@
 Usage: pack_runner.py GUEST_FOLDER fork.so cloche-shell runner.js runner_archives.h
 
 Python: an archive of modules, with the library that forks it. JavaScript: one script with the modules in it, written as
-runner.js too, for the tests. Bash: a program of its own, see guest/bash."""
+runner.js too, for the tests; that of spares stands alone. Bash: a program of its own, see guest/bash."""
 import io
 import json
 import pathlib
@@ -66,6 +66,7 @@ def main():
         header.write("/* Made from guest/. */\n")
         write_array(header, "python", python_archive(guest / "python", fork_library))
         write_array(header, "javascript", script.read_bytes())
+        write_array(header, "javascript_spare", (guest / "javascript" / "spare.cjs").read_bytes())
         write_array(header, "bash", shell.read_bytes())
 
 

@@ -8,10 +8,15 @@
 
 #include "runner_archives.h" /* runner_python, …: made by pack_runner.py */
 
+#define PACKED(bytes)                                                                                        \
+    {                                                                                                        \
+        (const char *)(bytes), sizeof(bytes)                                                                 \
+    }
+
 static const struct runner runners[] = {
-    {"python", {(const char *)runner_python, sizeof runner_python}},
-    {"javascript", {(const char *)runner_javascript, sizeof runner_javascript}},
-    {"bash", {(const char *)runner_bash, sizeof runner_bash}},
+    {"python", PACKED(runner_python), PACKED(runner_python)},
+    {"javascript", PACKED(runner_javascript), PACKED(runner_javascript_spare)},
+    {"bash", PACKED(runner_bash), PACKED(runner_bash)},
 };
 
 const struct runner *runner_find(const char *language)
@@ -30,6 +35,26 @@ int runner_names(struct buffer *into)
     return status;
 }
 
+/* The code is the runner's, which is told where its channel is. */
+static int give_code(struct spec *spec, struct slice code, struct error *err)
+{
+    char channel[16];
+    snprintf(channel, sizeof channel, "%d", BOX_CHANNEL_FD);
+    if (buffer_append(&spec->code, code.data, code.length) < 0 ||
+        string_list_add(&spec->arguments, channel) < 0)
+        return error_host(err, -ENOMEM, "cannot load the runner");
+    spec->has_code = true;
+    spec->stdin_kind = STDIN_NONE;
+    return 0;
+}
+
+int runner_prepare_spare(struct spec *spec, struct error *err)
+{
+    const struct runner *runner = runner_find(spec->language);
+    return runner ? give_code(spec, runner->spare, err)
+                  : error_spec(err, "language", "language: there are no spares of '%.64s'", spec->language);
+}
+
 int runner_prepare_spec(struct spec *spec, struct error *err)
 {
     if (spec->command.count || spec->code.length)
@@ -41,14 +66,6 @@ int runner_prepare_spec(struct spec *spec, struct error *err)
         return error_spec(err, "language", "language: there are contexts in %s, not in '%.64s'",
                           names.data ? names.data : "", spec->language);
     }
-    char channel[16];
-    snprintf(channel, sizeof channel, "%d", BOX_CHANNEL_FD);
     int status = spec->language ? 0 : spec_set(spec, "language", runner->language, err);
-    if (status == 0 && buffer_append(&spec->code, runner->code.data, runner->code.length) < 0)
-        status = error_host(err, -ENOMEM, "cannot load the runner");
-    if (status == 0 && string_list_add(&spec->arguments, channel) < 0)
-        status = error_host(err, -ENOMEM, "cannot load the runner");
-    spec->has_code = true;
-    spec->stdin_kind = STDIN_NONE;
-    return status;
+    return status < 0 ? status : give_code(spec, runner->code, err);
 }

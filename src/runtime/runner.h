@@ -9,6 +9,7 @@
 struct runner {
     const char *language;
     struct slice code;
+    struct slice spare; /* that waits in a box which was started before there is code for it */
 };
 
 /* NULL: there are no contexts in that language. */
@@ -16,6 +17,9 @@ const struct runner *runner_find(const char *language);
 
 /* "python, javascript, …" */
 int runner_names(struct buffer *into);
+
+/* Makes the runner that waits in a spare the program of a spec with a language, as below. */
+int runner_prepare_spare(struct spec *spec, struct error *err);
 
 /* Makes the runner of its language (python, if it names none) the program of a spec, which must have no code
  * or command of its own. */

@@ -294,10 +294,12 @@ int runner_write_zygote(struct buffer *into, int landlock_abi)
                        (struct slice){"", 0});
 }
 
-int runner_write_preload(struct buffer *into, const struct string_list *modules)
+int runner_write_preload(struct buffer *into, const struct string_list *modules, bool for_forks)
 {
-    return write_frame(into, json_pack("{s:s, s:o}", "type", "preload", "modules", json_of_list(modules)),
-                       (struct slice){"", 0});
+    return write_frame(
+        into,
+        json_pack("{s:s, s:o, s:b}", "type", "preload", "modules", json_of_list(modules), "forks", for_forks),
+        (struct slice){"", 0});
 }
 
 int runner_write_main(struct buffer *into, const struct runner_program *program, bool is_rehearsal)
@@ -307,8 +309,9 @@ int runner_write_main(struct buffer *into, const struct runner_program *program,
         json_array_append_new(rlimits, json_pack("[i, I]", program->rlimits[i].resource,
                                                  (json_int_t)program->rlimits[i].value));
     return write_frame(into,
-                       json_pack("{s:s, s:s, s:o, s:o, s:o}", "type", is_rehearsal ? "rehearse" : "main",
+                       json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "type", is_rehearsal ? "rehearse" : "main",
                                  "path", program->path, "arguments", json_of_list(program->arguments),
-                                 "environment", json_of_list(program->environment), "rlimits", rlimits),
+                                 "command", json_of_list(program->command), "environment",
+                                 json_of_list(program->environment), "rlimits", rlimits),
                        program->code.data ? program->code : (struct slice){"", 0});
 }

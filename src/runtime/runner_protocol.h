@@ -113,8 +113,8 @@ int runner_write_fork(struct buffer *into, int landlock_abi);
  * which must be waited for: what comes before would be read by the interpreter. */
 int runner_write_zygote(struct buffer *into, int landlock_abi);
 
-/* Tells it to import these, and to get ready to be forked many times; answered by `ready`. */
-int runner_write_preload(struct buffer *into, const struct string_list *modules);
+/* Tells it to import these, and perhaps to get ready to be forked many times; answered by `ready`. */
+int runner_write_preload(struct buffer *into, const struct string_list *modules, bool for_forks);
 
 struct runner_rlimit {
     int resource;
@@ -124,6 +124,7 @@ struct runner_rlimit {
 struct runner_program {
     const char *path; /* where the code is in the box too */
     const struct string_list *arguments, *environment;
+    const struct string_list *command; /* all of it, for a runner that executes it; may be NULL */
     struct slice code;
     const struct runner_rlimit *rlimits; /* that it puts on first */
     size_t rlimit_count;

@@ -9,8 +9,8 @@ CASES = [(probe, engine) for probe in world_module.probes() for engine in probe.
 # These are about where the launcher put the program; the trampoline has put it into /tmp itself. How a warm box keeps its
 # code is in integration/test_warm.py.
 ABOUT_THE_CODE = {"code_is_mounted_read_only", "own_program_cannot_be_rewritten", "program_directory_is_not_writable"}
-WARM = [(probe, "warm") for probe in world_module.probes()
-        if "container" in probe.engines and probe.name not in ABOUT_THE_CODE]
+WARM = [(probe, warm) for warm, engine in (("warm", "container"), ("warm container", "container"), ("warm process", "process"))
+        for probe in world_module.probes() if engine in probe.engines and probe.name not in ABOUT_THE_CODE]
 NAMES = [f"{engine}-{probe.name}" for probe, engine in CASES]
 HELD, BROKE = 0, 1
 
@@ -24,7 +24,7 @@ def outcome(result, probe):
     return result.json.get("exit_code", f"{result}")
 
 
-@pytest.mark.parametrize("probe, engine", CASES + WARM, ids=NAMES + [f"warm-{probe.name}" for probe, _ in WARM])
+@pytest.mark.parametrize("probe, engine", CASES + WARM, ids=NAMES + [f"{warm}-{probe.name}" for probe, warm in WARM])
 def test_holds_in_a_healthy_box(world, probe, engine):
     canary = world.canary.read_text()
     result = world.run(engine, probe.name)

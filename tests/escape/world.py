@@ -90,11 +90,14 @@ class World:
         return ["--config", self.directory / "cloche.conf", "--language", "binary",
                 *self._given(probe_arguments[0]), box.PROBE, *probe_arguments]
 
-    def _run_warm(self, *probe_arguments, **options):
-        """In a box of a keeper that has all that a launcher must not hand on."""
+    def _keep(self):
+        """A keeper that has all that a launcher must not hand on."""
         if self.keeper is None:
-            self.keeper = keeper.Keeper("--preload", "numpy", env=self.launcher_env,
+            self.keeper = keeper.Keeper("--preload", "numpy", "--language", "bash,bash/process", env=self.launcher_env,
                                         pass_fds=(self.canary_fd, self.tcp.fileno()))
+
+    def _run_warm(self, *probe_arguments, **options):
+        """In a box that was forked."""
         before = self.keeper.state()
         result = box.run("--warm", *self._given(probe_arguments[0]), "-e", box.TRAMPOLINE, "/tmp/program", "comes",
                          *probe_arguments,
@@ -103,9 +106,24 @@ class World:
         assert after["hits"] + after["misses"] > before["hits"] + before["misses"], "the run was not warm"
         return result
 
+    def _run_started(self, engine, *probe_arguments, **options):
+        """In a box that was started before there was anything to run."""
+        kind = "bash" if engine == "container" else f"bash/{engine}"
+        self.keeper.await_spares(kind)
+        before = self.keeper.kind(kind)["hits"]
+        result = box.run("--warm", "--isolation", engine, "--language", "bash", *self._given(probe_arguments[0]), "-e",
+                         'cat > "$TMPDIR/program"; chmod 755 "$TMPDIR/program"; exec "$TMPDIR/program" "$@" < /dev/null',
+                         *probe_arguments, input=box.PROBE.read_bytes(), **options)
+        assert self.keeper.kind(kind)["hits"] == before + 1, "the run was not warm"
+        return result
+
     def run(self, engine, *probe_arguments, weaken=None, **options):
+        if engine.startswith("warm"):
+            self._keep()
         if engine == "warm":
             return self._run_warm(*probe_arguments, **options)
+        if engine.startswith("warm"):
+            return self._run_started(engine.partition(" ")[2], *probe_arguments, **options)
         return box.run(*self.arguments(*probe_arguments), engine=engine, weaken=weaken, env=self.launcher_env,
                        pass_fds=(self.canary_fd, self.tcp.fileno()), **options)
 

@@ -6,6 +6,7 @@
 """
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -17,6 +18,19 @@ WARM_S = 120  # an emulator takes its time
 
 # A socket of the tests' own: others may have a keeper on this machine.
 os.environ["CLOCHE_KEEPER"] = os.path.join(tempfile.mkdtemp(prefix="cloche-keeper-"), "socket")
+
+
+def comparable(result):
+    """What a run must have in common with the same run in another box."""
+    kept_fields = ("exit_code", "signal", "timed_out", "cause", "stdout", "stderr", "files", "detail", "denied_syscall")
+    seen = {name: result.json.get(name) or "" for name in kept_fields}
+    seen["layers"] = [(layer["name"], layer["active"], layer["detail"]) for layer in result.json.get("layers", [])]
+    if result.json.get("cause") in ("output",):
+        seen["stdout"] = ""
+    for stream in ("stdout", "stderr"):  # without namespaces a box sees its directory and user as the host does
+        seen[stream] = re.sub(r"[\w./-]*/box-\d+-\d+", "BOX", seen[stream])
+        seen[stream] = re.sub(r"\b2097[12]\d{5}\b", "UID", seen[stream])
+    return seen
 
 
 class Keeper:
@@ -45,6 +59,13 @@ class Keeper:
                 return state
             assert time.monotonic() < deadline, (state, done)
             time.sleep(0.02)
+
+    def kind(self, name):
+        """The state of one kind of spares."""
+        return next(kind for kind in self.state()["kinds"] if kind["kind"] == name)
+
+    def await_spares(self, name, count=1, seconds=WARM_S):
+        self.await_state(lambda state: any(kind["kind"] == name and kind["spares"] >= count for kind in state["kinds"]), seconds)
 
     def kill(self):
         self.process.kill()

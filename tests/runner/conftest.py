@@ -20,3 +20,5 @@ def fixture_of(make):
 context = fixture_of(harness.Context)
 javascript = fixture_of(harness.JavaScriptContext)
 bash = fixture_of(harness.BashContext)
+javascript_spare = fixture_of(harness.JavaScriptSpare)
+bash_spare = fixture_of(harness.BashSpare)

@@ -144,3 +144,13 @@ class JavaScriptContext(Context):
 
 class BashContext(Context):
     COMMAND = [str(BUILD / "cloche-shell"), "/bin/bash"]
+
+
+class JavaScriptSpare(Context):
+    """As it waits in a box for its only program."""
+    SCRIPT = ROOT / "guest" / "javascript" / "spare.cjs"
+    COMMAND = [JavaScriptContext.COMMAND[0], "--require", str(SCRIPT), str(SCRIPT)]
+
+
+class BashSpare(Context):
+    COMMAND = [str(BUILD / "cloche-shell"), "--wait"]

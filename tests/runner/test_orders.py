@@ -52,6 +52,16 @@ def test_preload_leaves_out_what_is_not_there(packed):
     assert packed.run("import sys; 'decimal' in sys.modules").value == "True"
 
 
+def test_preload_of_a_spare_leaves_no_files_and_needs_no_library(context):
+    for name in ("file", "folder/below"):
+        path = os.path.join(context.home.name, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        open(path, "w").close()
+    context.send({"type": "preload", "modules": ["decimal", "no_such_module_at_all"], "forks": False})
+    assert context.receive()[0]["type"] == "ready" and not os.listdir(context.home.name)
+    assert become(context, "import sys; print('decimal' in sys.modules)")[:2] == (0, "True\n")
+
+
 def test_preload_of_nothing_says_ready(packed):
     assert preload(packed)["type"] == "ready"
     assert packed.run("1").value == "1"
@@ -127,7 +137,7 @@ def test_program_has_no_channel_to_the_host(context):
 
 def test_interrupt_of_a_program_is_its_own(context):
     context.send({"type": "main", "path": "/code/hello.py"},
-                 b"import time\nprint('on', flush=True)\ntry: time.sleep(30)\nexcept KeyboardInterrupt: print('caught')")
+                 b"import time\ntry:\n    print('on', flush=True)\n    time.sleep(30)\nexcept KeyboardInterrupt: print('caught')")
     assert context.process.stdout.readline() == b"on\n"
     context.interrupt()
     out, _ = context.process.communicate(timeout=10)

@@ -1,6 +1,9 @@
-"""What a zygote does once, so that its forks need not: imports, a first use of what is imported, and order in memory."""
+"""What is done before there is a program: imports, and a first use of what is imported. A zygote does it once, so that its
+forks need not, and then brings order into its memory."""
 import ctypes
 import importlib
+import os
+import shutil
 import sys
 
 from . import forking, script
@@ -43,15 +46,39 @@ def take_arenas():
         install(ctypes.byref(ArenaAllocator(None, address(library.cloche_arena_take), address(library.cloche_arena_give))))
 
 
-def load(modules):
+def load(modules, for_forks):
     """What the image lacks is left out: the code that wants it is told so by its own import."""
-    take_arenas()
+    if for_forks:
+        take_arenas()
+    import_all(modules)
+    if for_forks:
+        settle()
+    else:
+        clear_places()
+
+
+def import_all(modules):
     for name in modules:
         try:
             importlib.import_module(name)
             exec(WARM_UP.get(name, ""), {})
         except Exception as error:
             print(f"preload: {name}: {error}", file=sys.stderr)
+
+
+def clear_places():
+    """A fork has a file system of its own; what a program is to find here must be as empty as at the start."""
+    for variable in ("TMPDIR", "HOME", "CLOCHE_OUTPUT"):
+        place = os.environ.get(variable)
+        for entry in list(os.scandir(place)) if place else []:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                os.unlink(entry.path)
+
+
+def settle():
+    """All that forks may need of us, and memory in the order that they are cheapest from."""
     for name in OWN:
         try:
             importlib.import_module(f"cloche.{name}")

@@ -114,7 +114,7 @@ class Runner:
                 self.say_ready()  # and not a byte is read by us from now on
                 forking.serve_as_zygote(self.channel.fd, header.get("landlock", 0))
             elif header.get("type") == "preload":
-                preload.load(header.get("modules", []))
+                preload.load(header.get("modules", []), header.get("forks", True))
                 self.say_ready()
             elif header.get("type") == "complete":
                 self.send("completeness", text=execute.completeness(body.decode("utf-8", "replace")))

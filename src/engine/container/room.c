@@ -279,19 +279,35 @@ static int write_identity_files(const struct room *room)
     return status;
 }
 
-/* A fork that begins anew gets its code and its inputs later, into directories that are the launcher's.
- * Before the scratch space is covered at its own place. */
-static int show_later_places(void)
+static int make_code(const struct room *room, const char *directory)
+{
+    const struct program *program = room->box->program;
+    if (!program->code_name)
+        return 0;
+    char path[NAME_MAX + 16];
+    snprintf(path, sizeof path, "%s/%s", directory, program->code_name);
+    mode_t mode = program->code_executable ? 0555 : 0444;
+    return make_file(path, program->code.data, program->code.length,
+                     hardening_removed(code_read_only) ? mode | 0222 : mode);
+}
+
+/* A spare, and a fork that begins anew, get their code and their inputs later, into directories that are the
+ * launcher's. The runner of a spare is there until then. Before the scratch space is covered at its own
+ * place. */
+static int show_later_places(const struct room *room)
 {
     static const struct {
         const char *from, *to;
     } places[] = {{"tmp/" BOX_CODE, "code"}, {"tmp/" BOX_INPUT, "data/input"}};
-    int status = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (mkdir(places[i].from, 0755) < 0)
+            return -errno;
+    if (mkdir("tmp/" BOX_CODE "/.empty", 0755) < 0) /* as below any /code: see room_close_off */
+        return -errno;
+    int status = room->box->is_spare ? make_code(room, places[0].from) : 0;
     for (size_t i = 0; status == 0 && i < sizeof places / sizeof *places; i++)
-        status = mkdir(places[i].from, 0755) < 0
-                     ? -errno
-                     : mount_bind(AT_FDCWD, places[i].from, AT_FDCWD, places[i].to,
-                                  MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEVICES);
+        status = mount_bind(AT_FDCWD, places[i].from, AT_FDCWD, places[i].to,
+                            MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEVICES);
     return status;
 }
 
@@ -342,8 +358,8 @@ static int make_scratch(const struct room *room)
         return -errno;
     struct init_message message = {.kind = INIT_SCRATCH};
     status = process_send(room->launch->child_control, &message, sizeof message, scratch);
-    if (status == 0 && room->box->is_fork)
-        status = room->files_fd < 0 ? show_later_places() : copy_places(room, scratch);
+    if (status == 0 && (room->box->is_fork || room->box->is_spare))
+        status = room->files_fd < 0 ? show_later_places(room) : copy_places(room, scratch);
     static const struct {
         const char *from, *to;
     } binds[] = {{"tmp/home", "home/user"},
@@ -575,19 +591,7 @@ static int show_grants(const struct room *room, struct error *err)
 
 bool room_code_counts(const struct room *room)
 {
-    return room->box->program->code.length > (64 << 10);
-}
-
-static int make_code(const struct room *room)
-{
-    const struct program *program = room->box->program;
-    if (!program->code_name)
-        return 0;
-    char path[NAME_MAX + 16];
-    snprintf(path, sizeof path, "code/%s", program->code_name);
-    mode_t mode = program->code_executable ? 0555 : 0444;
-    return make_file(path, program->code.data, program->code.length,
-                     hardening_removed(code_read_only) ? mode | 0222 : mode);
+    return room->box->program->code.length > (64 << 10) && !room->box->is_spare;
 }
 
 static int make_places(void)
@@ -629,14 +633,14 @@ int room_furnish(const struct room *room, struct error *err)
         return status;
     if ((status = make_sys()) < 0)
         return error_host(err, status, "cannot make /sys");
-    if (!room_code_counts(room) && (status = make_code(room)) < 0)
+    if (!room_code_counts(room) && !room->box->is_spare && (status = make_code(room, "code")) < 0)
         return error_host(err, status, "cannot write the code into the box");
     return 0;
 }
 
 int room_close_off(const struct room *room, struct error *err)
 {
-    int status = room_code_counts(room) ? make_code(room) : 0;
+    int status = room_code_counts(room) ? make_code(room, "code") : 0;
     if (status < 0)
         return error_host(err, status, "cannot write the code into the box");
     if ((status = show_grants(room, err)) < 0)

@@ -33,7 +33,8 @@ int room_open(struct room *room, struct error *err);
 void room_close(struct room *room);
 
 /* Code that is small is written before the box has its group: pages that are charged to a group which is
- * about to die make its end slower, by more than their worth. What is large counts for the box. */
+ * about to die make its end slower, by more than their worth. What is large counts for the box, unless it is
+ * the runner of a spare, which is ours. */
 bool room_code_counts(const struct room *room);
 
 /* In the child, with its own mount namespace and the power to mount: first all that needs neither the box's
@@ -50,7 +51,8 @@ int room_close_off(const struct room *room, struct error *err);
  * may not unmount. */
 int room_refurnish(const struct room *room, int pidfd, struct error *err);
 
-/* In a helper: goes into a fork that began anew and shows its inputs, for which there are places by now. */
+/* In a helper: goes into a spare, or a fork that began anew, and shows its inputs, for which there are places
+ * by now. */
 int room_show_inputs(const struct room *room, int pidfd, struct error *err);
 
 /* Places inside, for Landlock and for programs. */

@@ -161,6 +161,15 @@ static int place_grants(struct box *box, struct plan_lists *lists, struct error 
     return 0;
 }
 
+/* File rules cannot be added to: only what is copied can come later. */
+static int process_show_inputs(struct box *box, struct error *err)
+{
+    struct plan_lists none = {0};
+    if (!box->identity->has_uid)
+        return error_host(err, -EPERM, "inputs can be shown only when a box is started");
+    return place_grants(box, &none, err);
+}
+
 static int list_view(struct box *box, struct plan_lists *lists)
 {
     static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
@@ -507,6 +516,7 @@ const struct engine engine_process = {
     .name = "process",
     .path_of = process_path_of,
     .start = process_start,
+    .show_inputs = process_show_inputs,
     .measure = process_measure,
     .answer = process_answer,
     .stop = process_stop,
