@@ -101,6 +101,11 @@ static void put_spare(struct shelf *shelf, struct spare *spare)
 
 enum chore { CHORE_NONE, CHORE_MAKE, CHORE_SHED };
 
+static bool is_low(const struct stock *stock)
+{
+    return stock->count * 2 <= stock_target(stock, clock_monotonic_us());
+}
+
 static enum chore next_chore(struct shelf *shelf, int *ret_wait_ms)
 {
     struct pool *pool = shelf->pool;
@@ -115,8 +120,8 @@ static enum chore next_chore(struct shelf *shelf, int *ret_wait_ms)
         return CHORE_NONE;
     int64_t quiet_us = clock_monotonic_us() - pool->last_run_us;
     bool is_quiet = pool->running == 0 && quiet_us >= QUIET_US;
-    if (!is_quiet && stock->count * 2 > target) {
-        *ret_wait_ms = 1;
+    if (!is_quiet && !is_low(stock)) {
+        *ret_wait_ms = pool->running ? 1000 : 1; /* the end of a run is told */
         return CHORE_NONE;
     }
     return CHORE_MAKE;
@@ -343,7 +348,10 @@ static int take(struct shelf *shelf, struct spare **ret, struct error *err)
     stock->misses += spare == NULL;
     stock->waiting += !spare && can_fork;
     pool->running += spare || can_fork;
-    attend(shelf);
+    if (spare)
+        spare->is_alone = pool->running == 1;
+    if (!spare || !shelf->has_thread || is_low(stock))
+        attend(shelf); /* else there is time until the run is over, and no thread in its way */
     pthread_mutex_unlock(&pool->lock);
     while (dead) {
         struct spare *next = dead->next;
@@ -379,6 +387,8 @@ static int run_in_spare(struct shelf *shelf, struct spec *spec, const struct sup
     burial_take(pool->burial, spare);
     pthread_mutex_lock(&pool->lock);
     pool->running--;
+    pool->last_run_us = clock_monotonic_us();
+    attend(shelf);
     pthread_mutex_unlock(&pool->lock);
     return status;
 }

@@ -6,6 +6,7 @@
 #include "engine/launch.h"
 #include "keeper/started.h"
 #include "os/mount.h"
+#include "os/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -159,7 +160,8 @@ static int write_code(const struct spare *spare, const char *name, const struct 
     return code->length ? file_write_all(fd, code->data, code->length) : 0;
 }
 
-static int give_program(struct spare *spare, const struct spec *spec, struct error *err)
+static int give_program(struct spare *spare, const struct spec *spec, struct process_apart *ret_apart,
+                        struct error *err)
 {
     struct box *box = &spare->lease.box;
     const char *name = language_code_name(spare->languages, spare->language, spec->code_name);
@@ -184,9 +186,14 @@ static int give_program(struct spare *spare, const struct spec *spec, struct err
         status = write_code(spare, name, &spec->code);
     if (status == 0)
         status = runner_write_main(&frame, &order, false);
+    struct process_apart apart = {0};
+    if (spare->is_alone)
+        process_stay_apart(&apart, box->program_pid);
     box->started_us = clock_monotonic_us();
     if (status == 0)
         status = runner_link_send(&spare->link, &frame, NULL, 0);
+    process_let_roam(&apart);
+    *ret_apart = apart;
     return status < 0 ? error_host(err, status, "cannot give a spare its program") : 0;
 }
 
@@ -194,16 +201,20 @@ int spare_run(struct spare *spare, const struct spec *spec, const struct supervi
               struct result **ret, struct error *err)
 {
     struct box *box = &spare->lease.box;
+    struct process_apart apart = {0};
     int status = spare_take_limits(spare, &spec->limits, err);
     box->spec = spec;
     if (status == 0 && spec->grant_count)
         status = box->engine->show_inputs(box, err);
     if (status == 0)
-        status = give_program(spare, spec, err);
-    if (status < 0)
+        status = give_program(spare, spec, &apart, err);
+    if (status < 0) {
+        process_roam(&apart);
         return -EAGAIN; /* it died while it waited, or cannot serve: nothing of the program has begun */
+    }
     spare->result->isolation = spec->isolation;
     status = supervise_run(box, io, spare->result, err);
+    process_roam(&apart);
     if (status == 0)
         status = lease_collect(&spare->lease, target_fd, spare->result, err);
     if (status == 0) {

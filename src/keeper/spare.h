@@ -15,6 +15,7 @@ struct spare {
     struct lease lease;
     struct runner_link link;
     struct result *result; /* with the layers that were proved */
+    bool is_alone;         /* nothing else of the pool runs when it does */
     void *origin;          /* the pool's, about its zygote */
     int64_t made_us;
 };

@@ -75,6 +75,37 @@ void process_place_elsewhere(pid_t pid)
         sched_setaffinity(pid, sizeof all, &all);
 }
 
+void process_stay_apart(struct process_apart *apart, pid_t pid)
+{
+    cpu_set_t own, others;
+    int here = sched_getcpu();
+    *apart = (struct process_apart){.pid = pid};
+    if (pid <= 0 || here < 0 || sched_getaffinity(0, sizeof apart->all, &apart->all) < 0)
+        return;
+    others = apart->all;
+    CPU_CLR(here, &others);
+    CPU_ZERO(&own);
+    CPU_SET(here, &own);
+    if (CPU_COUNT(&others) == 0 || sched_setaffinity(pid, sizeof others, &others) < 0)
+        return;
+    apart->they_are = true;
+    apart->we_are = sched_setaffinity(0, sizeof own, &own) == 0;
+}
+
+void process_let_roam(struct process_apart *apart)
+{
+    if (apart->they_are)
+        sched_setaffinity(apart->pid, sizeof apart->all, &apart->all);
+    apart->they_are = false;
+}
+
+void process_roam(struct process_apart *apart)
+{
+    if (apart->we_are)
+        sched_setaffinity(0, sizeof apart->all, &apart->all);
+    apart->we_are = false;
+}
+
 int process_close_all_but(const int *kept, size_t count)
 {
     unsigned first = 3;

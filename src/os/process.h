@@ -1,6 +1,7 @@
 /* Processes by descriptor: clone3, pidfds, waiting, passing descriptors over a socket. */
 #pragma once
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +31,19 @@ static inline int process_call_apart(int (*call)(void *data), void *data)
  * often puts it into our own queue, where it would wait until we sleep, although another CPU is idle. Only a
  * hint: without it all works, later. */
 void process_place_elsewhere(pid_t pid);
+
+/* `pid` sleeps, and is about to be woken by us, who then wait for its word. The kernel may wake it on our
+ * CPU, and us on its own, where we would wait for it to pause: a virtual CPU that has nothing to do looks to
+ * it as if it were taken. So it begins on another CPU than ours, where we stay. Restored in two steps: it as
+ * soon as it is awake, and we when the word is there. What cannot be had is left as it is. */
+struct process_apart {
+    pid_t pid;
+    bool they_are, we_are;
+    cpu_set_t all;
+};
+void process_stay_apart(struct process_apart *apart, pid_t pid);
+void process_let_roam(struct process_apart *apart);
+void process_roam(struct process_apart *apart);
 
 /* Closes every descriptor above 2 but these. For a child that goes on running before it executes anything: it
  * must not hold sockets, locks and pipes of its parent's other boxes. At most 64 of them; unset ones (-1) are
