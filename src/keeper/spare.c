@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -182,10 +183,11 @@ static int give_program(struct spare *spare, const struct spec *spec, struct pro
         order.command = &program.arguments;
         order.environment = &program.environment;
     }
-    if (status == 0)
+    order.waits = spare->kind->preloads; /* it has things to do while we write its file */
+    if (status == 0 && !order.waits)
         status = write_code(spare, name, &spec->code);
     if (status == 0)
-        status = runner_write_main(&frame, &order, false);
+        status = runner_write_main(&frame, &order);
     struct process_apart apart = {0};
     if (spare->is_alone)
         process_stay_apart(&apart, box->program_pid);
@@ -193,6 +195,10 @@ static int give_program(struct spare *spare, const struct spec *spec, struct pro
     if (status == 0)
         status = runner_link_send(&spare->link, &frame, NULL, 0);
     process_let_roam(&apart);
+    if (status == 0 && order.waits)
+        status = write_code(spare, name, &spec->code);
+    if (status == 0 && order.waits)
+        status = send(spare->link.fd, "g", 1, MSG_NOSIGNAL) == 1 ? 0 : -errno;
     *ret_apart = apart;
     return status < 0 ? error_host(err, status, "cannot give a spare its program") : 0;
 }

@@ -302,15 +302,15 @@ int runner_write_preload(struct buffer *into, const struct string_list *modules,
         (struct slice){"", 0});
 }
 
-int runner_write_main(struct buffer *into, const struct runner_program *program, bool is_rehearsal)
+int runner_write_main(struct buffer *into, const struct runner_program *program)
 {
     json_t *rlimits = json_array();
     for (size_t i = 0; rlimits && i < program->rlimit_count; i++)
         json_array_append_new(rlimits, json_pack("[i, I]", program->rlimits[i].resource,
                                                  (json_int_t)program->rlimits[i].value));
     return write_frame(into,
-                       json_pack("{s:s, s:s, s:o, s:o, s:o, s:o}", "type", is_rehearsal ? "rehearse" : "main",
-                                 "path", program->path, "arguments", json_of_list(program->arguments),
+                       json_pack("{s:s, s:b, s:s, s:o, s:o, s:o, s:o}", "type", "main", "waits",
+                                 program->waits, "path", program->path, "arguments", json_of_list(program->arguments),
                                  "command", json_of_list(program->command), "environment",
                                  json_of_list(program->environment), "rlimits", rlimits),
                        program->code.data ? program->code : (struct slice){"", 0});

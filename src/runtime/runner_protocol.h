@@ -128,8 +128,8 @@ struct runner_program {
     struct slice code;
     const struct runner_rlimit *rlimits; /* that it puts on first */
     size_t rlimit_count;
+    bool waits; /* for a byte behind the frame, until which it only prepares */
 };
 
-/* Tells it to become a program: no word of the protocol comes from it any more. Or to do as if, so that its
- * pages are there when it comes to that; answered by `ready`. */
-int runner_write_main(struct buffer *into, const struct runner_program *program, bool is_rehearsal);
+/* Tells it to become a program: no word of the protocol comes from it any more. */
+int runner_write_main(struct buffer *into, const struct runner_program *program);

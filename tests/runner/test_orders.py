@@ -1,7 +1,8 @@
-"""Orders to the Python runner beside runs: to preload, to rehearse, to become a program, to fork."""
+"""Orders to the Python runner beside runs: to preload, to become a program, to fork."""
 import array
 import os
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -32,11 +33,6 @@ def become(context, code, **fields):
 
 def preload(context, *modules):
     context.send({"type": "preload", "modules": modules})
-    return context.receive()[0]
-
-
-def rehearse(context, **fields):
-    context.send({"type": "rehearse", "path": "/code/hello.py", **fields})
     return context.receive()[0]
 
 
@@ -73,27 +69,6 @@ def test_preloaded_interpreter_still_allocates_and_frees(packed):
     assert packed.run("del x; y = [str(i) for i in range(300_000)]; y[-1]").value == "'299999'"
 
 
-# ---- rehearse ----
-
-def test_rehearsal_is_heard_nowhere_and_leaves_nothing(packed):
-    before = packed.run("import sys, os, signal\nsorted(os.listdir('/proc/self/fd')), sys.argv, sys.path[0], "
-                        "sys.modules['__main__'].__name__, signal.getsignal(signal.SIGINT).__name__").value
-    assert rehearse(packed, environment=["REHEARSED=1"])["type"] == "ready"
-    after = packed.run("sorted(os.listdir('/proc/self/fd')), sys.argv, sys.path[0], sys.modules['__main__'].__name__, "
-                       "signal.getsignal(signal.SIGINT).__name__").value
-    assert after == before
-    assert packed.run("'C' in globals(), 'f' in globals()").value == "(False, False)"
-    packed.socket.close()
-    out, err = packed.process.communicate(timeout=10)
-    assert (out, err) == (b"", b"")
-
-
-def test_rehearsal_can_be_repeated_and_followed_by_a_program(packed):
-    for _ in range(3):
-        assert rehearse(packed)["type"] == "ready"
-    assert become(packed, "print('said')") == (0, "said\n", "")
-
-
 # ---- main ----
 
 def test_program_has_its_surroundings(context):
@@ -111,6 +86,19 @@ def test_program_has_its_surroundings(context):
 ])
 def test_programs_end_as_python_ends_them(context, code, status):
     assert become(context, code)[0] == status
+
+
+def test_program_that_waits_begins_at_the_word(context):
+    context.send({"type": "main", "path": "/code/hello.py", "waits": True}, b"print('begun', flush=True)")
+    assert not select.select([context.process.stdout], [], [], 0.5)[0]
+    context.socket.sendall(b"g")
+    assert context.process.communicate(timeout=10) == (b"begun\n", b"")
+
+
+def test_program_that_waits_for_nobody_does_not_begin(context):
+    context.send({"type": "main", "path": "/code/hello.py", "waits": True}, b"print('begun')")
+    context.socket.close()
+    assert context.process.communicate(timeout=10) == (b"", b"")
 
 
 def test_exit_with_a_message(context):

@@ -99,8 +99,10 @@ PRACTICE = 20  # by then the interpreter has specialised the code, which it does
 def practise():
     """What every fork does, for the first time: that is when OpenSSL reads its configuration, and much else is made."""
     forking.renew_randomness()
+    script.prepare_streams()
     for _ in range(PRACTICE):
-        script.rehearse({"path": "/code/main.py"})
+        script.rehearse()
+    script.lay_out_module()
 
 
 MADV_COLLAPSE = 25

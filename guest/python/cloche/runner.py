@@ -104,10 +104,6 @@ class Runner:
                 self.run(header, body)
             elif header.get("type") == "fork":
                 self.fork(header)
-            elif header.get("type") == "rehearse":
-                script.rehearse(header)
-                socket.socket(fileno=os.dup(self.channel.fd)).close()
-                self.say_ready()
             elif header.get("type") == "zygote":
                 forking.check()
                 script.unheard(self.learn_pages)
@@ -130,8 +126,9 @@ class Runner:
         own, host = socket.socketpair()
         with own, host:
             order = Channel(os.dup(host.fileno()), threading.RLock())
-            order.send({"type": "main", "path": "/code/main.py", "environment": ["CLOCHE_TRIAL=1"],
+            order.send({"type": "main", "waits": True, "path": "/code/main.py", "environment": ["CLOCHE_TRIAL=1"],
                         "rlimits": [[resource.RLIMIT_MSGQUEUE, 0]]}, script.MOST)
+            os.write(order.fd, b"g")
             order.close()
 
             def act():
@@ -142,6 +139,8 @@ class Runner:
 
     def become(self, program):
         """Does not return."""
+        if program.waits and not self.channel.pending and not os.read(self.channel.fd, 1):
+            os._exit(0)  # the host is gone
         self.channel.close()
         program.run()
 

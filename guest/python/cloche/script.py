@@ -1,4 +1,5 @@
 """A program in an interpreter that is there already: what `python3 FILE` does after its start."""
+import _signal
 import atexit
 import builtins
 import io
@@ -11,11 +12,25 @@ import traceback
 import types
 
 
+_spare_module = None
+
+
+def lay_out_module():
+    """Ahead: a fork has its `__main__` from its zygote."""
+    global _spare_module
+    _spare_module = types.ModuleType("__main__")
+    _spare_module.__dict__.update(__file__=None, __builtins__=builtins)
+
+
 class Script:
     def __init__(self, order, source):
         threading.main_thread()._set_native_id()  # that of a fork is its own
         self.path = order["path"]
-        self.source = source
+        self.waits = order.get("waits", False)
+        try:
+            self.code = compile(source, self.path, "exec", dont_inherit=True)
+        except BaseException as error:
+            self.code = error  # to be shown when it would have begun
         self.arguments = order.get("arguments", [])
         for setting in order.get("environment", []):
             name, _, value = setting.partition("=")
@@ -40,14 +55,19 @@ class Script:
         os._exit(code & 0xFF)
 
     def execute(self):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        module = types.ModuleType("__main__")
-        module.__dict__.update(__file__=self.path, __builtins__=builtins)
+        global _spare_module
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+        if not _spare_module:
+            lay_out_module()
+        module, _spare_module = _spare_module, None
+        module.__file__ = self.path
         sys.modules["__main__"] = module
         sys.argv = [self.path, *self.arguments]
         sys.path[0] = os.path.dirname(self.path)
         try:
-            exec(compile(self.source, self.path, "exec", dont_inherit=True), module.__dict__)
+            if isinstance(self.code, BaseException):
+                raise self.code
+            exec(self.code, module.__dict__)
         except SystemExit as error:
             return exit_code(error)
         except BaseException as error:
@@ -56,11 +76,9 @@ class Script:
         return 0
 
 
-def rehearse(order):
-    """Runs a small program that is heard nowhere, in all the steps of a real one: each page that they touch is copied on
-    its first write, and that takes longer than the program."""
-    script = Script(order, REHEARSAL)
-    prepare_streams()
+def rehearse():
+    """Runs a small program that is heard nowhere, in all the steps of a real one."""
+    script = Script({"path": "/code/main.py"}, REHEARSAL)
     interrupt = signal.getsignal(signal.SIGINT)
     module = sys.modules["__main__"]
     arguments, first_path = sys.argv, sys.path[0]

@@ -35,7 +35,7 @@ class Channel:
         self.lock = lock
         self.socket = socket.socket(fileno=fd)
         self.received_fds = array.array("i")  # with the message that was read last
-        self.pending = bytearray()
+        self.pending = b""
 
     def send(self, header, body=b""):
         head = without_nul(json.dumps(header, ensure_ascii=False, separators=(",", ":"))).encode("utf-8", "replace")
@@ -51,9 +51,9 @@ class Channel:
             raise Closed("the host sent a frame that is too large")
         end = LENGTHS.size + head_length
         self._need(end + body_length)
-        header, _ = decode(self.pending[LENGTHS.size:end].decode(), 0)
+        header, _ = decode(str(self.pending[LENGTHS.size:end], "utf-8"), 0)
         body = bytes(self.pending[end:end + body_length])
-        del self.pending[:end + body_length]
+        self.pending = self.pending[end + body_length:]
         return header, body
 
     def close(self):
@@ -72,4 +72,4 @@ class Channel:
                 self.received_fds.frombytes(data[:len(data) - len(data) % self.received_fds.itemsize])
             if not part:
                 raise Closed("the host is gone")
-            self.pending += part
+            self.pending = bytearray(self.pending) + part if self.pending else part  # mostly all in one piece
