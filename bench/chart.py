@@ -55,7 +55,7 @@ def row_name(contender):
     return f"{contender.label}  (n={len(contender.times_ms())}{suffix})"
 
 
-def label_axes(axes, contenders, title, subtitle):
+def label_axes(axes, contenders, title, subtitle, measured):
     axes.set_yticks(range(len(contenders)))
     axes.set_yticklabels([row_name(contender) for contender in contenders], fontsize=11)
     for label, contender in zip(axes.get_yticklabels(), contenders):
@@ -63,7 +63,7 @@ def label_axes(axes, contenders, title, subtitle):
         label.set_color(COLOURS[contender.kind] if shown else MISSING_COLOUR)
         label.set_fontweight("bold" if contender.kind == "cloche" else "normal")
     axes.set_ylim(len(contenders) - 0.4, -0.8)
-    axes.set_xlabel("milliseconds from command start to exit (logarithmic)", fontsize=11)
+    axes.set_xlabel(f"{measured} (logarithmic)", fontsize=11)
     axes.set_title(title, loc="left", fontsize=14, fontweight="bold", pad=26)
     axes.text(0, 1.02, subtitle, transform=axes.transAxes, fontsize=9.5, color="#555555")
     axes.grid(axis="x", color="#dddddd", linewidth=0.8)
@@ -88,7 +88,7 @@ def scale_axis(axes, contenders):
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def draw(contenders, title, subtitle, path_without_suffix, base_key="native"):
+def draw(contenders, title, subtitle, path_without_suffix, base_key="native", measured="milliseconds from command start to exit"):
     """Write the chart as PNG and SVG; returns the two paths."""
     import matplotlib
 
@@ -106,7 +106,7 @@ def draw(contenders, title, subtitle, path_without_suffix, base_key="native"):
         if contender.key == base_key and contender.times_ms():
             base_ms = measure.quantile(contender.times_ms(), 0.5)
             axes.axvline(base_ms, color=COLOURS["native"], linewidth=1, linestyle="--", alpha=0.5)
-    label_axes(axes, contenders, title, subtitle)
+    label_axes(axes, contenders, title, subtitle, measured)
     scale_axis(axes, contenders)
     legend = "dot: p50     thick: p50 to p90     thin: min to p99     dashed: native p50"
     figure.text(0.99, 0.012, legend, ha="right", fontsize=9, color="#555555")
