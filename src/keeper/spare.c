@@ -194,11 +194,11 @@ static int give_program(struct spare *spare, const struct spec *spec, struct pro
     box->started_us = clock_monotonic_us();
     if (status == 0)
         status = runner_link_send(&spare->link, &frame, NULL, 0);
-    process_let_roam(&apart);
     if (status == 0 && order.waits)
         status = write_code(spare, name, &spec->code);
     if (status == 0 && order.waits)
         status = send(spare->link.fd, "g", 1, MSG_NOSIGNAL) == 1 ? 0 : -errno;
+    process_let_roam(&apart);
     *ret_apart = apart;
     return status < 0 ? error_host(err, status, "cannot give a spare its program") : 0;
 }
