@@ -310,8 +310,8 @@ int runner_write_main(struct buffer *into, const struct runner_program *program)
                                                  (json_int_t)program->rlimits[i].value));
     return write_frame(into,
                        json_pack("{s:s, s:b, s:s, s:o, s:o, s:o, s:o}", "type", "main", "waits",
-                                 program->waits, "path", program->path, "arguments", json_of_list(program->arguments),
-                                 "command", json_of_list(program->command), "environment",
-                                 json_of_list(program->environment), "rlimits", rlimits),
+                                 program->waits, "path", program->path, "arguments",
+                                 json_of_list(program->arguments), "command", json_of_list(program->command),
+                                 "environment", json_of_list(program->environment), "rlimits", rlimits),
                        program->code.data ? program->code : (struct slice){"", 0});
 }
