@@ -367,6 +367,8 @@ static int take(struct shelf *shelf, struct spare **ret, struct error *err)
     pthread_mutex_lock(&pool->lock);
     stock->waiting--;
     pool->running -= status < 0;
+    if (status == 0)
+        (*ret)->is_alone = pool->running == 1;
     pthread_mutex_unlock(&pool->lock);
     return status < 0 ? -EAGAIN : 0;
 }

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 512, CONNECTIONS_MAX = 1024, STACK_BYTES = 512 << 10 };
+enum { BACKLOG = 512, CONNECTIONS_MAX = 1024, STACK_BYTES = 512 << 10, ANSWER_MS = 2000 };
 
 struct service {
     struct pool *pool;
@@ -34,6 +34,22 @@ struct connection {
     int fd;
 };
 
+/* Is there a keeper behind this connection? One that was killed may leave a child for a moment, which holds
+ * its socket and answers nobody: the connection breaks when it ends. */
+static bool is_answered(int fd)
+{
+    struct pollfd polled = {.fd = fd, .events = POLLIN};
+    char first;
+    int ready;
+    if (wire_send(fd, json_pack("{s:s, s:s}", "type", "state", "version", CLOCHE_VERSION),
+                  (struct slice){"", 0}, NULL, 0) < 0)
+        return false;
+    do
+        ready = poll(&polled, 1, ANSWER_MS);
+    while (ready < 0 && errno == EINTR);
+    return ready == 0 /* it takes its time */ || recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 static int listen_at(const char *path, struct error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -44,7 +60,7 @@ static int listen_at(const char *path, struct error *err)
     scope_fd fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return error_host(err, -errno, "cannot make a socket");
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && is_answered(fd))
         return error_host(err, -EADDRINUSE, "a keeper is running already at %s", path);
     unlink(path); /* of one that was killed */
     scope_close_fd(&fd);

@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -363,6 +364,23 @@ def test_a_second_keeper_is_refused(no_keeper):
     with keeper.Keeper("--spares", "1", "--preload", "json", minimum=1):
         done = box.raw("keep")
         assert done.returncode == box.HOST_FAILURE and b"running already" in done.stderr
+
+
+def test_a_socket_that_nobody_answers_is_taken_over(no_keeper):
+    """A keeper that was killed may leave a child that holds its socket, for a moment."""
+    path = os.environ["CLOCHE_KEEPER"]
+    holder = subprocess.Popen([sys.executable, "-c", f"""
+import os, socket, time
+listening = socket.socket(socket.AF_UNIX)
+if os.path.exists({path!r}): os.unlink({path!r})
+listening.bind({path!r})
+listening.listen()
+print(flush=True)
+time.sleep(0.7)"""], stdout=subprocess.PIPE)
+    holder.stdout.readline()
+    with keeper.Keeper("--spares", "1", "--preload", "json", minimum=1):
+        assert holder.wait(5) == 0
+        assert box.python("print(1)", "--warm").stdout == "1\n"
 
 
 def test_state_without_a_keeper_says_how_to_start_one(no_keeper):
