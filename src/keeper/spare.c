@@ -189,16 +189,16 @@ static int give_program(struct spare *spare, const struct spec *spec, struct pro
     if (status == 0)
         status = runner_write_main(&frame, &order);
     struct process_apart apart = {0};
-    if (spare->is_alone)
+    if (spare->is_alone && order.waits) /* it is let go before its first line: a program sees all its CPUs */
         process_stay_apart(&apart, box->program_pid);
     box->started_us = clock_monotonic_us();
     if (status == 0)
         status = runner_link_send(&spare->link, &frame, NULL, 0);
     if (status == 0 && order.waits)
         status = write_code(spare, name, &spec->code);
+    process_let_roam(&apart);
     if (status == 0 && order.waits)
         status = send(spare->link.fd, "g", 1, MSG_NOSIGNAL) == 1 ? 0 : -errno;
-    process_let_roam(&apart);
     *ret_apart = apart;
     return status < 0 ? error_host(err, status, "cannot give a spare its program") : 0;
 }

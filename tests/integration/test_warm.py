@@ -37,6 +37,7 @@ def warm(kept, code, *arguments, **options):
 
 
 SAME = [  # code, options
+    ("import os; print(sorted(os.sched_getaffinity(0)))", ()),
     ("print(1)", ()),
     ("import sys; sys.exit(3)", ()),
     ("import sys; sys.exit('a message')", ()),
@@ -271,14 +272,7 @@ def test_a_killed_zygote_is_replaced(kept):
 
 def spares_of(kept):
     """The programs of a keeper's boxes that are forks, by their line of descent: other boxes may be on this machine."""
-    parents, names = {}, {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            text = pathlib.Path("/proc", pid, "stat").read_text()
-        except OSError:
-            continue
-        names[int(pid)] = text[text.index("(") + 1:text.rindex(")")]
-        parents[int(pid)] = int(text.rpartition(")")[2].split()[1])
+    parents, names = keeper.processes()
     zygote = kept.state()["zygote_pid"]
 
     def depth(pid):

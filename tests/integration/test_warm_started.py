@@ -1,6 +1,5 @@
 """Spares that are started, each on its own: javascript, bash, and all that the process engine runs."""
 import os
-import pathlib
 import signal
 import subprocess
 import time
@@ -216,14 +215,7 @@ def test_no_residue_of_one_run_in_the_next(kept, kind):
 
 def programs_of(kept, name):
     """Programs of the keeper's boxes, by their line of descent: keeper, init, program."""
-    parents, names = {}, {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            text = pathlib.Path("/proc", pid, "stat").read_text()
-        except OSError:
-            continue
-        names[int(pid)] = text[text.index("(") + 1:text.rindex(")")]
-        parents[int(pid)] = int(text.rpartition(")")[2].split()[1])
+    parents, names = keeper.processes()
     return [pid for pid in names if names[pid] == name and parents.get(parents[pid]) == kept.process.pid]
 
 
