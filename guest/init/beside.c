@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct beside {
@@ -21,7 +22,7 @@ struct beside {
 static struct beside programs[BESIDE_MAX];
 
 /* In the order in which they come. */
-enum { PLAN, SOCKET, STDIN, STDOUT, STDERR, DESCRIPTORS };
+enum { PLAN, SOCKET, STDIN, STDOUT, STDERR, PROGRAM /* or none */, DESCRIPTORS };
 enum { CLEAR_OF_STREAMS = 16 };
 
 static void say(int socket, uint32_t kind, int code, int wait_status)
@@ -86,7 +87,11 @@ __attribute__((noreturn)) static void become(const struct init_plan *plan, char 
         _exit(127);
     }
     if (code == 0) {
-        execve(strings[1], strings + 1, strings + 1 + plan->argument_count + 1);
+        char **environment = strings + 1 + plan->argument_count + 1;
+        if (plan->flags & PLAN_PROGRAM_COMES)
+            syscall(SYS_execveat, fds[PROGRAM], "", strings + 1, environment, AT_EMPTY_PATH);
+        else
+            execve(strings[1], strings + 1, environment);
         code = -errno;
     }
     say(fds[SOCKET], INIT_EXEC_FAILED, code, 0);
@@ -138,7 +143,7 @@ void beside_take_order(void)
     bool is_whole = length == 1;
     for (int i = 0; i < DESCRIPTORS; i++) {
         fds[i] = move_up(fds[i]);
-        is_whole = is_whole && fds[i] >= 0;
+        is_whole = is_whole && (fds[i] >= 0 || i == PROGRAM);
     }
     int code = is_whole ? start(fds) : -EINVAL;
     if (is_whole && code < 0)

@@ -8,19 +8,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-int beside_start(int control_fd, const struct program *program, bool has_terminal, const int fds[3],
-                 struct error *err)
+int beside_start(int control_fd, const struct beside_order *order, struct error *err)
 {
     int ends[2];
-    scope_fd plan = launch_pack_program(program, has_terminal ? PLAN_TERMINAL : 0, err);
-    if (plan < 0)
-        return plan;
+    uint32_t flags =
+        (order->has_terminal ? PLAN_TERMINAL : 0u) | (order->file.length ? PLAN_PROGRAM_COMES : 0u);
+    scope_fd plan = launch_pack_program(order->program, flags, err);
+    scope_fd file = order->file.length ? launch_pack_file("program", order->file, err) : -1;
+    if (plan < 0 || (order->file.length && file < 0))
+        return plan < 0 ? plan : file;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
         return error_host(err, -errno, "cannot make a socket");
     scope_fd ours = ends[0], theirs = ends[1];
-    const char order = INIT_START_BESIDE;
-    const int sent[] = {plan, theirs, fds[0], fds[1], fds[2]};
-    int status = process_send_many(control_fd, &order, 1, sent, sizeof sent / sizeof *sent);
+    const char word = INIT_START_BESIDE;
+    const int sent[] = {plan, theirs, order->fds[0], order->fds[1], order->fds[2], file};
+    int status = process_send_many(control_fd, &word, 1, sent, 5 + (file >= 0));
     return status < 0 ? error_host(err, status, "the box takes no orders") : take_fd(&ours);
 }
 

@@ -10,10 +10,15 @@ struct beside_end {
     bool is_lost;    /* the box ended before it */
 };
 
-/* Starts it with these streams, which stay the caller's; `has_terminal`: fds[0] is the terminal that controls
- * it. Returns a socket, or a negative errno. When that is closed, the program is killed. */
-int beside_start(int control_fd, const struct program *program, bool has_terminal, const int fds[3],
-                 struct error *err);
+struct beside_order {
+    const struct program *program;
+    struct slice file; /* the program itself, static; length 0: it is in the box */
+    bool has_terminal; /* fds[0] is the terminal that controls it */
+    int fds[3];        /* its streams; they stay the caller's */
+};
+
+/* Starts it. Returns a socket, or a negative errno. When that is closed, the program is killed. */
+int beside_start(int control_fd, const struct beside_order *order, struct error *err);
 
 /* For the program and its process group. */
 int beside_signal(int socket_fd, int number);

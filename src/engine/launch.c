@@ -248,6 +248,17 @@ int launch_pack_program(const struct program *program, uint32_t flags, struct er
     return pack_plan(&plan, program, NULL, 0, err);
 }
 
+int launch_pack_file(const char *name, struct slice bytes, struct error *err)
+{
+    int fd = sealed_memfd(name, bytes.data, bytes.length);
+    if (fd >= 0 && fchmod(fd, 0555) < 0) {
+        int code = -errno;
+        close(fd);
+        fd = code;
+    }
+    return fd < 0 ? error_host(err, fd, "cannot pass a program on") : fd;
+}
+
 int launch_exec_init(struct launch *launch)
 {
     enum { INIT_PROGRAM_FD = 5, CLEAR_OF_TARGETS = 16 };

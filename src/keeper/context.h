@@ -101,8 +101,9 @@ struct context_command {
     struct string_list words;       /* the first is a path, or a name that the image has in PATH */
     struct string_list environment; /* NAME=VALUE, added to the box's own */
     const char *directory;          /* NULL: /data/output */
-    bool has_terminal;              /* fds[0] is the terminal that controls it */
-    int fds[3];                     /* its streams; they stay the caller's */
+    bool is_about_files; /* not a program of the image: words of guest/files/files.c, from the verb on */
+    bool has_terminal;   /* fds[0] is the terminal that controls it */
+    int fds[3];          /* its streams; they stay the caller's */
 };
 
 /* Starts it; from any thread. *ret_socket is for beside_signal and beside_take_end (engine/beside.h); who

@@ -19,24 +19,31 @@ struct command {
     int socket, pipe;
 };
 
-static void start(struct session *session, struct command *command, const char *script)
+/* `input` (may be NULL) fits into a pipe. */
+static void start_words(struct session *session, struct command *command, const char *const *words,
+                        const char *input)
 {
-    int ends[2];
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    static const char *const words[] = {"bash", "-c"};
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(string_list_add(&command->order.words, words[i]), 0);
-    assert_int_equal(string_list_add(&command->order.words, script), 0);
+    int ends[2], in[2];
+    assert_true(pipe2(ends, O_CLOEXEC) == 0 && pipe2(in, O_CLOEXEC) == 0);
+    if (input)
+        assert_int_equal(write(in[1], input, strlen(input)), strlen(input));
+    close(in[1]);
+    for (; *words; words++)
+        assert_int_equal(string_list_add(&command->order.words, *words), 0);
     if (!command->order.has_terminal)
-        memcpy(command->order.fds, (int[]){nothing, ends[1], ends[1]}, sizeof command->order.fds);
+        memcpy(command->order.fds, (int[]){in[0], ends[1], ends[1]}, sizeof command->order.fds);
     struct error err = {0};
     int status = context_exec(session->context, &command->order, &command->socket, &err);
     if (status < 0)
         fail_msg("%s", err.text);
-    close(nothing);
+    close(in[0]);
     close(ends[1]);
     command->pipe = ends[0];
+}
+
+static void start(struct session *session, struct command *command, const char *script)
+{
+    start_words(session, command, (const char *const[]){"bash", "-c", script, NULL}, NULL);
 }
 
 static void await(struct session *session, struct command *command)
@@ -222,6 +229,76 @@ static void fork_takes_commands_too(void **state)
     close_session(session);
 }
 
+static const char *about_files(struct session *session, struct command *command, const char *input,
+                               const char *const *words)
+{
+    if (command->output.data)
+        forget_command(command);
+    *command = (struct command){.order.is_about_files = true};
+    start_words(session, command, words, input);
+    await(session, command);
+    return text(&command->output);
+}
+
+#define FILES(input, ...) about_files(session, &command, input, (const char *const[]){__VA_ARGS__, NULL})
+
+static void files_are_worked_on_from_inside(void **state)
+{
+    (void)state;
+    need_root();
+    struct session *session = open_session("container", NULL, NULL);
+    struct command command = {0};
+    assert_non_null(strstr(FILES("hello there", "put", "sub/a.txt"), "\"type\":\"file\",\"size\":11,"));
+    run(session, "open('sub/a.txt').read()");
+    assert_string_equal(session->value.data, "'hello there'");
+    assert_non_null(strstr(FILES(NULL, "get", "sub/a.txt", "6", "3"), "}\nthe"));
+    assert_string_equal(strchr(command.output.data, '\n'), "\nthe");
+    run(session, "import os; os.mkfifo('pipe'); open(b'sub/\\xff\\n\"x', 'w').close(); "
+                 "os.symlink('/etc/passwd', 'l')");
+    assert_non_null(strstr(FILES(NULL, "list", "/data/output", "2"), "sub/\\ufffd\\u000a\\\"x\""));
+    assert_non_null(strstr(command.output.data, "\"type\":\"link\""));
+    assert_non_null(strstr(command.output.data, "\"target\":\"/etc/passwd\""));
+    assert_non_null(strstr(FILES(NULL, "get", "pipe", "0", "-1"), "not_a_file"));
+    assert_non_null(strstr(FILES(NULL, "get", "/etc/shadow", "0", "-1"), "\"error\":"));
+    assert_non_null(strstr(FILES(NULL, "get", "nothing", "0", "-1"), "not_found"));
+    assert_non_null(strstr(FILES("x", "put", "/usr/lib/x"), "not_allowed"));
+    assert_non_null(strstr(FILES(NULL, "mkdir", "deep/er"), "directory"));
+    assert_non_null(strstr(FILES(NULL, "move", "sub/a.txt", "deep/er/b.txt"), "deep/er/b.txt"));
+    assert_non_null(strstr(FILES(NULL, "remove", "deep"), "removed"));
+    assert_non_null(strstr(FILES(NULL, "stat", "deep"), "not_found"));
+    assert_non_null(strstr(FILES(NULL, "remove", "/usr"), "\"error\":"));
+    assert_true(WIFEXITED(command.end.wait_status) && WEXITSTATUS(command.end.wait_status) == 1);
+    forget_command(&command);
+    close_session(session);
+}
+
+static void changes_of_files_are_told(void **state)
+{
+    (void)state;
+    need_root();
+    struct session *session = open_session("container", NULL, NULL);
+    struct command command = {.order.is_about_files = true};
+    start_words(session, &command, (const char *const[]){"watch", "/data/output", NULL}, NULL);
+    char bytes[4096];
+    assert_true(read(command.pipe, bytes, sizeof bytes) > 0); /* it is watching */
+    run(session, "import os; os.mkdir('d'); import time; time.sleep(0.2); open('d/x', 'w').write('1'); "
+                 "os.remove('d/x')");
+    static const char *const wanted[] = {"\"created\",\"path\":\"/data/output/d\"",
+                                         "\"written\",\"path\":\"/data/output/d/x\"",
+                                         "\"removed\",\"path\":\"/data/output/d/x\""};
+    for (int found = 0; found < 3;) {
+        ssize_t length = read(command.pipe, bytes, sizeof bytes);
+        assert_true(length > 0);
+        buffer_append(&command.output, bytes, (size_t)length);
+        for (found = 0; found < 3 && strstr(command.output.data, wanted[found]);)
+            found++;
+    }
+    assert_true(beside_signal(command.socket, SIGKILL) >= 0);
+    await(session, &command);
+    forget_command(&command);
+    close_session(session);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -232,6 +309,8 @@ int main(void)
         cmocka_unit_test(commands_are_at_most_sixteen),
         cmocka_unit_test(command_can_have_a_terminal),
         cmocka_unit_test(fork_takes_commands_too),
+        cmocka_unit_test(files_are_worked_on_from_inside),
+        cmocka_unit_test(changes_of_files_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
