@@ -1,6 +1,6 @@
 /* The inside of a context, for the files that make it up: context.c (the box: opened, restarted, closed),
  * context_run.c (the conversation with the runner), context_clock.c (time, CPU, idleness, interrupts),
- * context_fork.c (copies of it). */
+ * context_fork.c (copies of it), context_exec.c (commands beside its interpreter). */
 #pragma once
 
 #include "keeper/context.h"
@@ -55,6 +55,7 @@ struct context {
     bool is_closed;       /* by its caller; it goes with its last fork */
     struct limits limits; /* of the validated spec */
     int runs;             /* since it was started */
+    int commands;         /* under way beside the interpreter */
     struct context_turn turn;
     int signals_open; /* ordered, and not confirmed by init */
     int64_t started_us, idle_since_us;
