@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "keeper/session_service.h"
 #include "keeper/wire.h"
 
 #include <errno.h>
@@ -20,6 +21,7 @@ enum { BACKLOG = 512, CONNECTIONS_MAX = 1024, STACK_BYTES = 512 << 10, ANSWER_MS
 
 struct service {
     struct pool *pool;
+    struct session_table *sessions; /* NULL: it keeps none */
     int listen_fd;
     char path[400];
     pthread_mutex_t lock;
@@ -71,17 +73,29 @@ static int listen_at(const char *path, struct error *err)
     return take_fd(&fd);
 }
 
-int service_open(struct pool *pool, struct service **ret, struct error *err)
+int service_open_inside(struct pool *pool, struct service **ret, struct error *err)
 {
     struct service *service = calloc(1, sizeof *service);
     if (!service)
         return error_host(err, -ENOMEM, "no memory for a keeper");
-    *service = (struct service){
-        .pool = pool, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    *service = (struct service){.pool = pool,
+                                .listen_fd = -1,
+                                .lock = PTHREAD_MUTEX_INITIALIZER,
+                                .changed = PTHREAD_COND_INITIALIZER};
+    *ret = service;
+    return 0;
+}
+
+int service_open(struct pool *pool, struct service **ret, struct error *err)
+{
+    struct service *service = NULL;
+    int status = service_open_inside(pool, &service, err);
+    if (status < 0)
+        return status;
     wire_path(service->path, sizeof service->path);
     service->listen_fd = listen_at(service->path, err);
     if (service->listen_fd < 0) {
-        int status = service->listen_fd;
+        status = service->listen_fd;
         free(service);
         return status;
     }
@@ -176,7 +190,9 @@ static int answer(struct connection *connection)
         status = answer_run(connection, request, &body, fds);
     else if (type && strcmp(type, "state") == 0)
         status = answer_state(connection);
-    else
+    else if (!type || !connection->service->sessions ||
+             !session_answer(connection->service->sessions, connection->fd, type, request,
+                             (struct slice){body.data ? body.data : "", body.length}, &status))
         error_host(&err, -EPROTO, "the keeper does not know this request");
     if (err.kind)
         status = wire_send(connection->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
@@ -234,8 +250,31 @@ static int start_connection(struct service *service, int fd)
     return status;
 }
 
+void service_keep_sessions(struct service *service, struct session_table *sessions)
+{
+    service->sessions = sessions;
+}
+
+/* Twice: a connection may have had a request to open one in its hands. */
+void service_end_sessions(struct service *service)
+{
+    if (!service->sessions)
+        return;
+    session_table_end_all(service->sessions);
+    service_drain(service, 0);
+    session_table_end_all(service->sessions);
+}
+
+int service_take(struct service *service, int fd)
+{
+    int status = start_connection(service, fd);
+    if (status < 0)
+        close(fd);
+    return status;
+}
+
 /* Those that are under way get their time; then their clients are gone, as far as they can see. */
-static void drain(struct service *service, int drain_ms)
+void service_drain(struct service *service, int drain_ms)
 {
     int64_t until_us = clock_monotonic_us() + (int64_t)drain_ms * 1000;
     bool is_cut = false;
@@ -269,7 +308,7 @@ int service_run(struct service *service, int stop_fd, int drain_ms, struct error
             close(fd);
     }
     unlink(service->path);
-    drain(service, drain_ms);
+    service_drain(service, drain_ms);
     return 0;
 }
 
