@@ -4,6 +4,7 @@
 #include "base/scope.h"
 #include "keeper/door.h"
 #include "keeper/front.h"
+#include "server/confine.h"
 #include "server/dispatch.h"
 #include "server/keeper_link.h"
 #include "server/server.h"
@@ -24,18 +25,22 @@ static bool is_open(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
+static int name_policy(struct server *server, const char *name)
+{
+    snprintf(server->policy.source, sizeof server->policy.source, "%s", name);
+    return 0;
+}
+
 /* The keeper's copy is there already; only its name is the file's. */
 static int load_policy(struct server *server, const char *name, struct error *err)
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", FRONT_CONFIG);
     if (!is_open(FRONT_CONFIG))
-        return policy_load("/dev/null", &server->policy, err);
+        return policy_load("/dev/null", &server->policy, err) < 0 ? -EIO : name_policy(server, "built-in");
     int status = policy_load(path, &server->policy, err);
-    if (status == 0)
-        snprintf(server->policy.source, sizeof server->policy.source, "%s", name);
     close(FRONT_CONFIG);
-    return status;
+    return status < 0 ? status : name_policy(server, name);
 }
 
 static int read_descriptor(int fd, struct buffer *ret)
@@ -70,6 +75,9 @@ static int serve(struct server *server, struct error *err)
         status = tenants_open(server, err);
     if (status < 0)
         return err->kind ? status : error_host(err, status, "cannot read what the keeper gave");
+    status = confine_self(server->data_fd, err);
+    if (status < 0)
+        return status;
     status = dispatch_start(server, certificate.data, key.data);
     if (status < 0)
         return error_host(err, status, "cannot serve%s",
