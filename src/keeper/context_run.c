@@ -277,6 +277,8 @@ static void finish(struct context *context, struct context_outcome *outcome)
     outcome->timed_out = outcome->cause == CAUSE_wall_time || outcome->cause == CAUSE_cpu_time;
     if (turn->run)
         count_usage(context, outcome);
+    if (outcome->died) /* else the runner told */
+        outcome->duration_us = clock_monotonic_us() - turn->started_us;
     context->turn = (struct context_turn){0};
     context->idle_since_us = clock_monotonic_us();
     pthread_mutex_unlock(&context->lock);

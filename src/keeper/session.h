@@ -69,6 +69,9 @@ int session_extend(struct session *session, int64_t ttl_ms, struct error *err);
 /* All that can be told of it, or NULL. With `usage`: what its contexts use, which takes a moment. */
 json_t *session_to_json(struct session *session, bool with_usage);
 
+/* Why one has ended, as JSON: the cause's name, or null. */
+json_t *session_cause(struct session_table *table, const char *owner, const char *id);
+
 /* Those of an owner in the order in which they were made, after the one with this number (0: from the first);
  * an array of at most `limit`, and the number to go on from, or 0. */
 json_t *session_list(struct session_table *table, const char *owner, int64_t after, size_t limit,

@@ -2,6 +2,7 @@
 
 #include "base/identifier.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "keeper/session_request.h"
 #include "keeper/wire.h"
 #include "runtime/runner.h"
@@ -32,7 +33,17 @@ int request_reply(const struct session_request *request, json_t *answer)
 
 int request_reply_error(const struct session_request *request, const struct error *err)
 {
-    return request_reply(request, json_pack("{s:o}", "error", wire_from_error(err)));
+    struct error clean = *err;
+    scope_buffer text = {0}; /* the guest's words in it may be cut inside a character */
+    if (text_append_utf8(&text, err->text, strlen(err->text)) == 0 && text.data)
+        snprintf(clean.text, sizeof clean.text, "%s", text_is_utf8(err->text, strlen(err->text)) ? err->text
+                                                      : text.length < sizeof clean.text          ? text.data
+                                                                                                 : "");
+    json_t *error = wire_from_error(&clean);
+    if (error && err->code == -ESTALE)
+        json_object_set_new(error, "cause", session_cause(request->table, request->owner,
+                                                          request_text(request, "session")));
+    return request_reply(request, json_pack("{s:o}", "error", error));
 }
 
 /* 0, or why not: as an answer. */

@@ -141,6 +141,19 @@ json_t *session_to_json(struct session *session, bool with_usage)
     return object;
 }
 
+json_t *session_cause(struct session_table *table, const char *owner, const char *id)
+{
+    struct session *session = NULL;
+    json_t *cause = NULL;
+    if (id && session_find(table, owner, id, true, &session, NULL) == 0) {
+        pthread_mutex_lock(&table->lock);
+        cause = session->is_ending ? json_string(cause_names[session->cause]) : NULL;
+        pthread_mutex_unlock(&table->lock);
+    }
+    session_put(session);
+    return cause ? cause : json_null();
+}
+
 json_t *session_list(struct session_table *table, const char *owner, int64_t after, size_t limit,
                      bool (*wanted)(void *data, const json_t *session), void *data, int64_t *ret_next)
 {
