@@ -1,103 +1,33 @@
 """Live sandboxes over HTTP: state, streams, interrupts, deadlines, forks, checkpoints, and what becomes of them."""
 import base64
 import http.client
-import json
 import os
 import pathlib
 import re
 import signal
-import subprocess
-import tempfile
 import threading
 import time
 
-import box
 import keeper
 import pytest
 
-START_S, PATIENCE_S = 60, 30
+PATIENCE_S = 30
 
 
-class Answer:
-    def __init__(self, status, headers, body):
-        self.status, self.headers, self.body = status, headers, body
-
-    @property
-    def json(self):
-        return json.loads(self.body)
-
-    def __repr__(self):
-        return f"<{self.status} {self.body[:600]!r}>"
-
-
-class Served:
-    """`cloche serve` with a directory and a port of its own."""
-
-    def __init__(self, data):
-        self.data = data
-        self.process = subprocess.Popen([box.CLOCHE, "serve", "--listen", "127.0.0.1:0", "--data", data, "--spares", "1"],
-                                        stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        line = self.process.stderr.readline()
-        found = re.search(r"http://([\d.]+):(\d+)", line)
-        assert found, line
-        self.host, self.port = found.group(1), int(found.group(2))
-
-    def ask(self, method, path, fields=None, headers=None, timeout=PATIENCE_S):
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout)
-        body = None if fields is None else json.dumps(fields)
-        connection.request(method, path, body, {"Content-Type": "application/json", **(headers or {})})
-        response = connection.getresponse()
-        answer = Answer(response.status, dict(response.getheaders()), response.read())
-        connection.close()
-        return answer
-
-    def events(self, method, path, fields=None):
-        """(name, data) as they come."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_S)
-        connection.request(method, path, None if fields is None else json.dumps(fields),
-                           {"Content-Type": "application/json", "Accept": "text/event-stream"})
-        response = connection.getresponse()
-        assert response.status == 200, response.read()
-        name = None
-        try:
-            for line in response:
-                line = line.decode().rstrip("\n")
-                if line.startswith("event: "):
-                    name = line[7:]
-                elif line.startswith("data: "):
-                    yield name, json.loads(line[6:])
-        finally:
-            connection.close()
-
-    def open(self, **fields):
-        answer = self.ask("POST", "/v1/sandboxes", fields)
-        assert answer.status == 201, answer
-        return Sandbox(self, answer.json)
-
-    def server_pid(self):
-        parents, names = keeper.processes()
-        return next(pid for pid, parent in parents.items()
-                    if parent == self.process.pid and names[pid].startswith("cloche-server"))
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(30)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        self.process.stderr.close()
+def make(serving, **fields):
+    answer = serving.post("/v1/sandboxes", fields)
+    assert answer.status == 201, answer
+    return Sandbox(serving, answer.json)
 
 
 class Sandbox:
-    def __init__(self, served, view):
-        self.served, self.view, self.id = served, view, view["id"]
+    def __init__(self, serving, view):
+        self.serving, self.view, self.id = serving, view, view["id"]
         self.path = f"/v1/sandboxes/{self.id}"
         self.context = view["contexts"][0] if view["contexts"] else None
 
-    def ask(self, method, below="", fields=None, **more):
-        return self.served.ask(method, self.path + below, fields, **more)
+    def ask(self, method, below="", fields=None):
+        return self.serving.request(method, self.path + below, fields)
 
     def run(self, code, **fields):
         answer = self.ask("POST", "/run", {"code": code, **fields})
@@ -110,18 +40,9 @@ class Sandbox:
 
 
 @pytest.fixture(scope="module")
-def served():
-    with tempfile.TemporaryDirectory() as data:
-        os.chmod(data, 0o755)
-        server = Served(os.path.join(data, "data"))
-        yield server
-        server.close()
-
-
-@pytest.fixture(scope="module")
-def shared(served):
+def shared(serving):
     """One sandbox for the tests that leave nothing behind."""
-    sandbox = served.open(runs_max=1000)
+    sandbox = make(serving, runs_max=1000)
     yield sandbox
     sandbox.close()
 
@@ -142,8 +63,8 @@ def until(is_so, seconds=PATIENCE_S):
 
 # ---- made, looked at, ended ----
 
-def test_a_sandbox_is_made_looked_at_and_ended(served):
-    sandbox = served.open(ttl="10m", idle="5m", metadata={"who": "me"})
+def test_a_sandbox_is_made_looked_at_and_ended(serving):
+    sandbox = make(serving, ttl="10m", idle="5m", metadata={"who": "me"})
     view = sandbox.view
     assert re.fullmatch(r"sbx_[0-9A-Za-z]{22}", view["id"]) and view["state"] == "running", view
     assert view["language"] == "python" and view["metadata"] == {"who": "me"}
@@ -156,9 +77,9 @@ def test_a_sandbox_is_made_looked_at_and_ended(served):
     error_of(sandbox.ask("DELETE"), 404, "not_found")
 
 
-def test_what_never_was_is_not_found(served):
+def test_what_never_was_is_not_found(serving):
     for path in ("sbx_" + "0" * 22, "nonsense", "%ff"):
-        assert error_of(served.ask("GET", f"/v1/sandboxes/{path}"), 404, "not_found")
+        assert error_of(serving.request("GET", f"/v1/sandboxes/{path}"), 404, "not_found")
 
 
 @pytest.mark.parametrize("fields, field", [
@@ -167,8 +88,8 @@ def test_what_never_was_is_not_found(served):
     ({"limits": {"colour": 1}}, "colour"), ({"language": "cobol"}, "language"), ({"preset": "wizard"}, "preset"),
     ({"isolation": "prayer"}, "isolation"), ({"inputs": ["/etc/passwd"]}, "inputs"), ({"warm": 1}, "warm"),
 ])
-def test_wrong_wishes_are_refused_by_name(served, fields, field):
-    answer = served.ask("POST", "/v1/sandboxes", fields)
+def test_wrong_wishes_are_refused_by_name(serving, fields, field):
+    answer = serving.request("POST", "/v1/sandboxes", fields)
     assert answer.status in (400, 422) and answer.json["error"]["field"] == field, answer
 
 
@@ -224,9 +145,9 @@ def test_a_run_in_a_context_that_is_not_there_is_not_found(shared):
     error_of(shared.ask("POST", "/run", {"code": "1", "context": "ctx_" + "0" * 22}), 404, "not_found")
 
 
-def test_events_come_as_they_happen(served, shared):
+def test_events_come_as_they_happen(serving, shared):
     code = "import time, sys\nfor word in 'ab':\n    print(word + 'é', flush=True); time.sleep(0.4)\nprint('!', file=sys.stderr)\n7"
-    seen = [(name, data, time.monotonic()) for name, data in served.events("POST", shared.path + "/run", {"code": code, "stream": True})]
+    seen = [(name, data, time.monotonic()) for name, data in serving.events(shared.path + "/run", {"code": code, "stream": True})]
     names = [name for name, _, _ in seen if name != "progress"]
     assert names == ["started", "stdout", "stdout", "stderr", "result", "end"], seen
     texts = [data["text"] for name, data, _ in seen if name == "stdout"]
@@ -236,8 +157,8 @@ def test_events_come_as_they_happen(served, shared):
     assert end["id"] == seen[0][1]["id"] and end["stdout"] == "aé\nbé\n" and end["results"][0]["media"]["text/plain"] == "7"
 
 
-def test_a_stream_that_is_refused_has_the_status_of_its_refusal(served):
-    answer = served.ask("POST", "/v1/sandboxes/sbx_" + "1" * 22 + "/run", {"code": "1", "stream": True})
+def test_a_stream_that_is_refused_has_the_status_of_its_refusal(serving):
+    answer = serving.request("POST", "/v1/sandboxes/sbx_" + "1" * 22 + "/run", {"code": "1", "stream": True})
     error_of(answer, 404, "not_found")
 
 
@@ -276,15 +197,15 @@ def test_time_is_limited_and_can_be_extended(shared):
     error_of(shared.ask("POST", f"/contexts/{shared.context}/extend", {"ms": 5000}), 409, "conflict")
 
 
-def test_a_client_that_goes_away_takes_its_run_with_it(served, shared):
-    stream = served.events("POST", shared.path + "/run", {"code": "import time; time.sleep(60)", "stream": True})
+def test_a_client_that_goes_away_takes_its_run_with_it(serving, shared):
+    stream = serving.events(shared.path + "/run", {"code": "import time; time.sleep(60)", "stream": True})
     assert next(stream)[0] == "started"
     stream.close()
     await_state(shared, "idle")
 
 
-def test_a_death_is_told_and_the_context_can_be_restarted(served):
-    sandbox = served.open(limits={"memory": "256M"}, runs_max=50)
+def test_a_death_is_told_and_the_context_can_be_restarted(serving):
+    sandbox = make(serving, limits={"memory": "256M"}, runs_max=50)
     result = sandbox.run("x = bytearray(1 << 30)")
     assert result["died"] and result["cause"] == "memory" and result["exit_code"] is None and "256 MiB" in result["detail"], result
     error_of(sandbox.ask("POST", "/run", {"code": "1"}), 410, "gone")
@@ -295,8 +216,8 @@ def test_a_death_is_told_and_the_context_can_be_restarted(served):
     sandbox.close()
 
 
-def test_runs_are_counted(served):
-    sandbox = served.open(runs_max=2)
+def test_runs_are_counted(serving):
+    sandbox = make(serving, runs_max=2)
     sandbox.run("1")
     sandbox.run("1")
     assert error_of(sandbox.ask("POST", "/run", {"code": "1"}), 409, "conflict")["field"] == "runs_max"
@@ -305,8 +226,8 @@ def test_runs_are_counted(served):
 
 # ---- deadlines ----
 
-def test_time_and_idleness_end_a_sandbox_by_themselves(served):
-    short, idle, kept = served.open(ttl="1500ms"), served.open(idle="1500ms"), served.open(ttl="1s")
+def test_time_and_idleness_end_a_sandbox_by_themselves(serving):
+    short, idle, kept = make(serving, ttl="1500ms"), make(serving, idle="1500ms"), make(serving, ttl="1s")
     assert kept.ask("POST", "/extend", {"ttl": "1h"}).json["expires_at"] > kept.view["expires_at"]
     for sandbox, cause, word in ((short, "wall_time", "time is over"), (idle, "cancelled", "idle")):
         view = until(lambda: (view := sandbox.ask("GET").json)["state"] == "ended" and view)
@@ -331,10 +252,10 @@ def test_contexts_are_apart(shared):
     assert shared.ask("DELETE", f"/contexts/{shared.context}").status == 409
 
 
-def test_forks_have_the_state_and_share_nothing_after(served):
-    first = served.open(metadata={"family": "one"})
+def test_forks_have_the_state_and_share_nothing_after(serving):
+    first = make(serving, metadata={"family": "one"})
     first.run("numbers = [1]; open('/tmp/file', 'w').write('first')")
-    forks = [Sandbox(served, view) for view in first.ask("POST", "/fork", {"count": 2}).json["sandboxes"]]
+    forks = [Sandbox(serving, view) for view in first.ask("POST", "/fork", {"count": 2}).json["sandboxes"]]
     assert len({first.id, *(fork.id for fork in forks)}) == 3 and all(fork.view["parent"] == first.id for fork in forks)
     for number, sandbox in enumerate([first, *forks]):
         sandbox.run(f"numbers.append({number}); open('/tmp/file', 'a').write('{number}')")
@@ -346,14 +267,14 @@ def test_forks_have_the_state_and_share_nothing_after(served):
         fork.close()
 
 
-def test_branches_run_side_by_side_each_in_its_copy(served, shared):
+def test_branches_run_side_by_side_each_in_its_copy(serving, shared):
     shared.run("base = 10")
     runs = [{"code": f"base += {number}; print(base)"} for number in range(3)] + [{"code": "1 / 0"}]
     results = shared.ask("POST", "/fork", {"runs": runs}).json["results"]
     assert [result["stdout"] for result in results] == ["10\n", "11\n", "12\n", ""]
     assert [result["branch"] for result in results] == [0, 1, 2, 3] and results[3]["error"]["name"] == "ZeroDivisionError"
     assert shared.run("base")["results"][0]["media"]["text/plain"] == "10"
-    events = list(served.events("POST", shared.path + "/fork", {"runs": runs[:2], "stream": True}))
+    events = list(serving.events(shared.path + "/fork", {"runs": runs[:2], "stream": True}))
     assert {data["branch"] for name, data in events if name == "stdout"} == {0, 1} and events[-1][0] == "end"
     assert [result["stdout"] for result in events[-1][1]["results"]] == ["10\n", "11\n"]
 
@@ -372,15 +293,15 @@ def test_a_checkpoint_is_returned_to_as_often_as_one_likes(shared):
     error_of(shared.ask("POST", f"/checkpoints/{point['id']}/rollback", {}), 404, "not_found")
 
 
-def test_what_cannot_be_forked_says_so(served):
-    sandbox = served.open(language="bash")
+def test_what_cannot_be_forked_says_so(serving):
+    sandbox = make(serving, language="bash")
     error = error_of(sandbox.ask("POST", "/fork", {}), 422, "unprocessable")
     assert "python" in error["message"]
     sandbox.close()
 
 
-def test_two_sandboxes_cannot_see_each_other(served):
-    one, other = served.open(), served.open()
+def test_two_sandboxes_cannot_see_each_other(serving):
+    one, other = make(serving), make(serving)
     one.run("open('/tmp/secret', 'w').write('x'); secret = 1; import subprocess; subprocess.Popen(['sleep', '77'])")
     seen = other.run("""
 import os
@@ -394,26 +315,26 @@ print(any('77' in open(f'/proc/{pid}/cmdline').read() for pid in os.listdir('/pr
 
 # ---- lists and events ----
 
-def test_lists_have_filters_and_pages(served):
+def test_lists_have_filters_and_pages(serving):
     mark = os.urandom(4).hex()
-    made = [served.open(metadata={"mark": mark, "n": str(number % 2)}) for number in range(3)]
+    made = [make(serving, metadata={"mark": mark, "n": str(number % 2)}) for number in range(3)]
     ids = [sandbox.id for sandbox in made]
-    answer = served.ask("GET", f"/v1/sandboxes?metadata.mark={mark}&state=running").json
+    answer = serving.request("GET", f"/v1/sandboxes?metadata.mark={mark}&state=running").json
     assert [view["id"] for view in answer["sandboxes"]] == ids and "next" not in answer
-    first = served.ask("GET", f"/v1/sandboxes?metadata.mark={mark}&limit=2").json
-    rest = served.ask("GET", f"/v1/sandboxes?metadata.mark={mark}&limit=2&cursor={first['next']}").json
+    first = serving.request("GET", f"/v1/sandboxes?metadata.mark={mark}&limit=2").json
+    rest = serving.request("GET", f"/v1/sandboxes?metadata.mark={mark}&limit=2&cursor={first['next']}").json
     assert [view["id"] for view in first["sandboxes"] + rest["sandboxes"]] == ids and "next" not in rest
-    odd = served.ask("GET", f"/v1/sandboxes?metadata.mark={mark}&metadata.n=1").json["sandboxes"]
+    odd = serving.request("GET", f"/v1/sandboxes?metadata.mark={mark}&metadata.n=1").json["sandboxes"]
     assert [view["id"] for view in odd] == ids[1:2]
     for query in ("state=asleep", "limit=0", "limit=many", "colour=red"):
-        error_of(served.ask("GET", "/v1/sandboxes?" + query), 400, "bad_request")
+        error_of(serving.request("GET", "/v1/sandboxes?" + query), 400, "bad_request")
     for sandbox in made:
         sandbox.close()
 
 
-def test_what_happens_is_told_as_events(served):
-    sandbox = served.open()
-    stream = served.events("GET", sandbox.path + "/events")
+def test_what_happens_is_told_as_events(serving):
+    sandbox = make(serving)
+    stream = serving.events(sandbox.path + "/events", method="GET")
     assert next(stream)[0] == "opened"
     sandbox.run("1")
     assert next(stream)[0] == "run_started"
@@ -425,24 +346,19 @@ def test_what_happens_is_told_as_events(served):
 
 # ---- losses: at the end, for they need servers of their own ----
 
-def leftovers():
-    groups = subprocess.run(["find", "/sys/fs/cgroup", "-type", "d", "-name", "cloche-*"], capture_output=True, text=True)
-    return set(groups.stdout.split())
-
-
-def test_sandboxes_are_lost_with_their_server_and_that_is_told(served):
-    sandbox = served.open()
+def test_sandboxes_are_lost_with_their_server_and_that_is_told(serving):
+    sandbox = make(serving)
     sandbox.run("1")
-    deleted = served.open()
+    deleted = make(serving)
     deleted.close()
-    os.kill(served.server_pid(), signal.SIGKILL)
+    os.kill(serving.pid, signal.SIGKILL)
     lost = until(lambda: answered(lambda: sandbox.ask("GET")))
     error = error_of(lost, 410, "gone")
     assert error["cause"] == "host_failure"
     assert error_of(sandbox.ask("POST", "/run", {"code": "1"}), 410, "gone")["cause"] == "host_failure"
     error_of(deleted.ask("GET"), 404, "not_found")
-    assert served.ask("GET", "/v1/sandboxes").json["sandboxes"] == []
-    fresh = served.open()
+    assert serving.request("GET", "/v1/sandboxes").json["sandboxes"] == []
+    fresh = make(serving)
     assert fresh.run("2")["status"] == "ok"
     fresh.close()
 
@@ -454,26 +370,22 @@ def answered(call):
         return None
 
 
-def test_sandboxes_are_lost_with_their_keeper_and_nothing_is_left():
-    with tempfile.TemporaryDirectory() as data:
-        os.chmod(data, 0o755)
-        first = Served(os.path.join(data, "data"))
-        sandbox = first.open()
-        sandbox.run("import subprocess; subprocess.Popen(['sleep', '1234'])")
-        first.process.kill()
-        first.process.wait()
-        first.close()
-        until(lambda: not any(name == "sleep" and "1234" in cmdline(pid) for pid, name in keeper.processes()[1].items()), 5)
-        second = until(lambda: answered_start(os.path.join(data, "data")))
-        lost = Sandbox(second, sandbox.view)
-        assert error_of(lost.ask("GET"), 410, "gone")["cause"] == "host_failure"
-        second.close()
+def test_sandboxes_are_lost_with_their_keeper_and_nothing_is_left(fresh, tmp_path):
+    tmp_path.chmod(0o755)
+    first = fresh(data=tmp_path / "data")
+    sandbox = make(first)
+    sandbox.run("import subprocess; subprocess.Popen(['sleep', '1234'])")
+    first.stop(signal.SIGKILL)
+    until(lambda: not any(name == "sleep" and "1234" in cmdline(pid) for pid, name in keeper.processes()[1].items()), 5)
+    second = until(lambda: started(fresh, tmp_path / "data"))
+    lost = Sandbox(second, sandbox.view)
+    assert error_of(lost.ask("GET"), 410, "gone")["cause"] == "host_failure"
 
 
-def answered_start(data):
+def started(fresh, data):
     """The directory is free as soon as the old server has seen that its keeper is gone."""
     try:
-        return Served(data)
+        return fresh(data=data)
     except AssertionError:
         return None
 
