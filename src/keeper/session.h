@@ -85,6 +85,18 @@ int session_context_restart(struct session *session, const char *id, struct erro
 int session_context_interrupt(struct session *session, const char *id, struct error *err);
 int session_context_extend(struct session *session, const char *id, int64_t extra_ms, struct error *err);
 
+/* A context itself, for what others than its owner may call: context_exec, context_look … Nobody replaces it
+ * until it is left; but it may die, also because somebody wants to. With `is_work` the session is not idle
+ * meanwhile. */
+struct session_visit {
+    struct context *context;
+    struct slot *slot;
+    bool is_work;
+};
+int session_visit(struct session *session, const char *id, bool is_work, struct session_visit *ret,
+                  struct error *err);
+void session_leave(struct session_visit *visit);
+
 /* Who hears a run. Called by the thread that runs it only; what is pointed to is gone afterwards. */
 struct session_listener {
     void (*event)(void *data, const struct runner_event *event);

@@ -7,6 +7,7 @@
 #include "server/confine.h"
 #include "server/dispatch.h"
 #include "server/keeper_link.h"
+#include "server/run_room.h"
 #include "server/sandbox_journal.h"
 #include "server/server.h"
 #include "server/tenant.h"
@@ -78,9 +79,11 @@ static int serve(struct server *server, struct error *err)
         status = sandbox_journal_open(server, err);
     if (status < 0)
         return err->kind ? status : error_host(err, status, "cannot read what the keeper gave");
+    server->memory_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     status = confine_self(server->data_fd, err);
     if (status < 0)
         return status;
+    run_rooms_sweep(server, true);
     status = dispatch_start(server, certificate.data, key.data);
     if (status < 0)
         return error_host(err, status, "cannot serve%s",
