@@ -2,13 +2,11 @@
 #include "cli/command.h"
 #include "cli/report.h"
 
-#include "base/file.h"
 #include "base/scope.h"
-#include "base/text.h"
+#include "keeper/data_directory.h"
 #include "server/keys.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +15,7 @@
 
 static const struct option_row options[] = {
     {"tenant", 't', "NAME", NULL, "whose key it is; remove: all keys of that tenant"},
-    {"data", 0, "DIR", NULL, "the server's data directory, as given to `cloche serve`"},
+    {"data", 0, "DIRECTORY", NULL, "the server's data directory (/var/lib/cloche, or ~/.local/share/cloche)"},
 #define X(field, option, unit, placeholder, normal, help)                                                    \
     {option, 0, placeholder, NULL, help " (" normal ")"},
     QUOTA_ROWS(X)
@@ -163,13 +161,15 @@ static int take_option(struct key_options *into, const struct option_row *row, c
     return 0;
 }
 
-static int open_data(const char *path, struct error *err)
+static int open_data(const char *given, struct error *err)
 {
-    int status = file_make_directories(path, 0700);
-    int fd = status == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd < 0)
-        return error_host(err, status < 0 ? status : -errno, "the data directory '%.200s'", path);
-    return fd;
+    char path[400];
+    if (given && strlen(given) < sizeof path)
+        snprintf(path, sizeof path, "%s", given);
+    else if (given || data_directory_default(path, sizeof path) < 0)
+        return error_spec(err, "data", "data: give --data DIRECTORY, at most %zu characters",
+                          sizeof path - 1);
+    return data_directory_open(path, err);
 }
 
 static int check_and_act(struct key_options *given, struct error *err)
@@ -189,7 +189,7 @@ static int check_and_act(struct key_options *given, struct error *err)
 
 static int key_main(int argc, char **argv)
 {
-    struct key_options given = {.data = "/var/lib/cloche/server"};
+    struct key_options given = {0};
     struct error err = {0};
     struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
     const struct option_row *row;

@@ -1,17 +1,17 @@
 #include "server/admission.h"
 
 #include "base/clock.h"
+#include "server/hangup.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/sysinfo.h>
 
 enum {
-    PASSES_MAX = 16,     /* how often a big run is passed before the machine is emptied for it */
-    CLIENT_LOOK_MS = 250 /* how often one who waits looks whether his client is still there */
+    PASSES_MAX = 16, /* how often a big run is passed before the machine is emptied for it */
 };
 
 /* One tenant's waiting runs; exists only while there are any. In a ring: who was served goes to its end. */
@@ -23,36 +23,31 @@ struct admission_line {
 
 struct admission {
     pthread_mutex_t lock;
-    struct admission_options options;
+    struct policy_server options;
     struct admission_line *lines, *lines_last; /* the first has its turn */
     struct admission_state state;
 };
 
-void admission_options_default(struct admission_options *options)
+static void take_from_machine(struct policy_server *options)
 {
     struct sysinfo machine = {.mem_unit = 1};
+    cpu_set_t cpus;
     sysinfo(&machine);
-    *options = (struct admission_options){
-        .memory_bytes = (int64_t)machine.totalram * machine.mem_unit / 4 * 3,
-        .millicpus = (int64_t)get_nprocs() * 4000,
-        .queue_depth = 256,
-        .queue_wait_ms = 30000,
-    };
+    if (!options->memory_bytes)
+        options->memory_bytes = (int64_t)machine.totalram * machine.mem_unit / 4 * 3;
+    if (!options->millicpus)
+        options->millicpus =
+            (sched_getaffinity(0, sizeof cpus, &cpus) < 0 ? 1 : CPU_COUNT(&cpus)) * INT64_C(4000);
 }
 
-struct admission *admission_new(const struct admission_options *options)
+struct admission *admission_new(const struct policy_server *options)
 {
     struct admission *admission = calloc(1, sizeof *admission);
     if (!admission)
         return NULL;
-    struct admission_options machine;
-    admission_options_default(&machine);
     pthread_mutex_init(&admission->lock, NULL);
     admission->options = *options;
-    if (!options->memory_bytes)
-        admission->options.memory_bytes = machine.memory_bytes;
-    if (!options->millicpus)
-        admission->options.millicpus = machine.millicpus;
+    take_from_machine(&admission->options);
     admission->state.memory_total_bytes = admission->options.memory_bytes;
     admission->state.millicpus_total = admission->options.millicpus;
     admission->state.queue_depth = options->queue_depth;
@@ -195,12 +190,6 @@ static int refuse_full(struct refusal *ret, const char *why)
     return -EBUSY;
 }
 
-static bool client_is_gone(int client_fd)
-{
-    struct pollfd client = {.fd = client_fd, .events = POLLRDHUP};
-    return client_fd >= 0 && poll(&client, 1, 0) > 0 && (client.revents & (POLLRDHUP | POLLHUP | POLLERR));
-}
-
 /* With the lock held, which is let go while waiting. */
 static int wait_for_turn(struct admission *admission, struct admission_ticket *ticket, int client_fd,
                          struct refusal *ret)
@@ -215,13 +204,13 @@ static int wait_for_turn(struct admission *admission, struct admission_ticket *t
     while (!ticket->admitted && status == 0) {
         int64_t left_ms = (deadline_us - clock_monotonic_us()) / 1000;
         if (left_ms > 0)
-            clock_wait(&wake, &admission->lock, left_ms < CLIENT_LOOK_MS ? left_ms : CLIENT_LOOK_MS);
+            clock_wait(&wake, &admission->lock, left_ms < HANGUP_LOOK_MS ? left_ms : HANGUP_LOOK_MS);
         if (ticket->admitted)
             break;
         if (left_ms <= 0) {
             admission->state.refused_late++;
             status = refuse_full(ret, "the machine is busy, and the run waited as long as it may");
-        } else if (client_is_gone(client_fd)) {
+        } else if (hangup_is_seen(client_fd)) {
             status = -ECANCELED;
         }
     }

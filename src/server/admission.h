@@ -13,21 +13,13 @@
 #pragma once
 
 #include "server/tenant.h"
+#include "spec/policy.h"
 
-struct admission_options {
-    int64_t memory_bytes; /* 0: from the machine */
-    int64_t millicpus;    /* 0: from the machine */
-    int64_t queue_depth;
-    int64_t queue_wait_ms;
-};
-
-/* Three quarters of the machine's memory; four times its CPUs, for a run that waits or prints needs no whole
- * one; 256 in the waiting room, for 30 s. */
-void admission_options_default(struct admission_options *options);
-
+/* The budget as the operator set it. Where nothing is set: three quarters of the machine's memory; four times
+ * its CPUs, for a run that waits or prints needs no whole one. */
 struct admission;
 
-struct admission *admission_new(const struct admission_options *options);
+struct admission *admission_new(const struct policy_server *options);
 void admission_free(struct admission *admission);
 
 struct admission_need {

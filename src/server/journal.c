@@ -2,9 +2,9 @@
 
 #include "base/clock.h"
 #include "base/sha256.h"
+#include "server/hangup.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 enum {
-    CLIENT_LOOK_MS = 250,
     EXPIRE_EVERY_S = 60,
     USELESS_MIN = 1 << 20, /* less is not worth a new file */
 };
@@ -169,12 +168,6 @@ bool journal_key_is_valid(const char *key)
     return length > 0 && length <= JOURNAL_KEY_MAX;
 }
 
-static bool client_is_gone(int client_fd)
-{
-    struct pollfd client = {.fd = client_fd, .events = POLLRDHUP};
-    return client_fd >= 0 && poll(&client, 1, 0) > 0 && (client.revents & (POLLRDHUP | POLLHUP | POLLERR));
-}
-
 static int journal_make_fresh(struct journal *journal, const char *id, const struct journal_request *request,
                               int64_t *ret_written, struct error *err)
 {
@@ -209,8 +202,8 @@ static int journal_decide(struct journal *journal, const char *id, const struct 
             *ret_written = journal->written; /* it may have been written a moment ago */
             return status < 0 ? status : JOURNAL_RECORDED;
         }
-        clock_wait(&journal->changed, &journal->lock, CLIENT_LOOK_MS);
-        if (client_is_gone(client_fd))
+        clock_wait(&journal->changed, &journal->lock, HANGUP_LOOK_MS);
+        if (hangup_is_seen(client_fd))
             return -ECANCELED;
     }
 }

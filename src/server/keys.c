@@ -292,15 +292,18 @@ static int keys_print(const struct key_file *file, struct buffer *text)
 
 int keys_lock(int data_fd, struct error *err)
 {
-    int fd = openat(data_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return error_host(err, -errno, "locking the data directory");
-    if (flock(fd, LOCK_EX) < 0) {
-        int code = -errno;
-        close(fd);
-        return error_host(err, code, "locking the data directory");
+    enum { TRIES = 100, STEP_US = 100000 };
+    int fd = openat(data_fd, ".keys.lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    int code = fd < 0 ? -errno : -EWOULDBLOCK;
+    for (int i = 0; fd >= 0 && i < TRIES; i++) {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return fd;
+        code = -errno;
+        usleep(STEP_US);
     }
-    return fd;
+    if (fd >= 0)
+        close(fd);
+    return error_host(err, code, "locking the keys");
 }
 
 int keys_save(int data_fd, const struct key_file *file, struct error *err)

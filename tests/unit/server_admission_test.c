@@ -64,10 +64,10 @@ static void house_open(struct house *house, struct scratch *scratch, int slots, 
                        int64_t wait_ms)
 {
     struct error err = {0};
-    struct admission_options options = {.memory_bytes = (int64_t)slots * MEGABYTE,
-                                        .millicpus = 1000000,
-                                        .queue_depth = depth,
-                                        .queue_wait_ms = wait_ms};
+    struct policy_server options = {.memory_bytes = (int64_t)slots * MEGABYTE,
+                                    .millicpus = 1000000,
+                                    .queue_depth = depth,
+                                    .queue_wait_ms = wait_ms};
     assert_int_equal(tenants_open(scratch->fd, &house->tenants, &err), 0);
     house->hog = tenants_name(house->tenants, "hog");
     house->guest = tenants_name(house->tenants, "guest");
@@ -296,7 +296,7 @@ static void cpus_are_a_budget_too(void **state)
 static void the_machine_gives_the_budget(void **state)
 {
     (void)state;
-    struct admission_options options = {.queue_depth = 1};
+    struct policy_server options = {.queue_depth = 1};
     struct admission *admission = admission_new(&options);
     struct admission_state now;
     admission_get_state(admission, &now);
