@@ -10,6 +10,7 @@
 
 struct MHD_Daemon;
 struct tenants;
+struct sandbox_journal;
 
 enum { SERVER_IDLE_LINKS = 64 };
 
@@ -25,6 +26,7 @@ struct server {
     struct admission *admission;
     struct journal *journal;
     struct audit *audit;
+    struct sandbox_journal *sandboxes;
     struct metrics metrics;
     atomic_bool is_draining;
     atomic_int exchanges; /* under way, but for health and the like */
