@@ -232,8 +232,8 @@ int admission_enter(struct admission *admission, const struct tenant *tenant,
                     struct refusal *ret_refusal)
 {
     *ret = (struct admission_ticket){.tenant = tenant};
-    ret->claim.amount[QUOTA_runs] = 1;
-    ret->claim.amount[QUOTA_runs_minute] = 1;
+    ret->claim.amount[QUOTA_runs] = need->runs ? need->runs : 1;
+    ret->claim.amount[QUOTA_runs_minute] = ret->claim.amount[QUOTA_runs];
     ret->claim.amount[QUOTA_memory] = need->memory_bytes;
     ret->claim.amount[QUOTA_disk] = need->disk_bytes;
     ret->memory_bytes = at_most(need->memory_bytes, admission->options.memory_bytes);

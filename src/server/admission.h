@@ -23,6 +23,7 @@ struct admission *admission_new(const struct policy_server *options);
 void admission_free(struct admission *admission);
 
 struct admission_need {
+    int runs; /* that start at once; 0 is 1. What follows is of all together */
     int64_t memory_bytes;
     int64_t millicpus;
     int64_t

@@ -76,7 +76,8 @@ static int refuse_stranger(struct exchange *exchange)
                                 key_of(exchange) ? "the key is not known" : "a key is needed");
 }
 
-/* A stranger learns nothing of the API, not even what there is; a preflight has no key and asks for nothing. */
+/* A stranger learns nothing of the API, not even what there is; a preflight has no key and asks for nothing.
+ */
 static bool is_public(const struct exchange *exchange)
 {
     return strncmp(exchange->path, "/v1", 3) != 0 || strcmp(exchange->method, "OPTIONS") == 0;

@@ -49,6 +49,11 @@ const char *exchange_path(const struct exchange *exchange)
     return exchange->path;
 }
 
+const char *exchange_pattern(const struct exchange *exchange)
+{
+    return exchange->route->pattern;
+}
+
 struct query_call {
     void (*call)(void *data, const char *name, const char *value);
     void *data;

@@ -28,6 +28,9 @@ const char *exchange_header(const struct exchange *exchange, const char *name);
 const char *exchange_method(const struct exchange *exchange);
 const char *exchange_path(const struct exchange *exchange); /* as it came, without the query */
 
+/* The path as the routes name it: "/v1/sandboxes/{id}/run". */
+const char *exchange_pattern(const struct exchange *exchange);
+
 /* All query values in the order in which they came. */
 void exchange_each_query(const struct exchange *exchange,
                          void (*call)(void *data, const char *name, const char *value), void *data);

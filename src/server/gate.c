@@ -13,11 +13,17 @@
 
 enum { FILES_LISTED = 100 };
 
-struct gate_pass {
-    struct server *server;
-    struct admission_ticket ticket;
-    json_t *line;
+struct gate_note {
+    json_t *line; /* NULL: it has ended */
     int slot;
+};
+
+struct gate_pass {
+    struct exchange *exchange;
+    struct admission_ticket ticket;
+    int64_t cpu_us;
+    size_t count;
+    struct gate_note notes[];
 };
 
 /* ---- refusals ---- */
@@ -71,12 +77,13 @@ static json_t *limits_to_json(const struct limits *limits)
 
 static json_t *line_of(struct exchange *exchange, const struct gate_run *run)
 {
-    char now[AUDIT_TIME_SIZE];
+    char now[AUDIT_TIME_SIZE], endpoint[320];
     audit_time(now);
+    snprintf(endpoint, sizeof endpoint, "%s %s", exchange_method(exchange), exchange_pattern(exchange));
     json_t *line = json_pack("{s:s,s:s}", "at", now, "tenant", exchange_tenant(exchange)->name);
     set_text(line, "key", exchange_key_id(exchange));
-    set_text(line, "run", run->run_id);
-    set_text(line, "endpoint", run->endpoint);
+    set_text(line, "run", run->id);
+    set_text(line, "endpoint", endpoint);
     set_text(line, "sandbox", run->sandbox);
     set_text(line, "language", run->language);
     set_text(line, "isolation", run->isolation);
@@ -89,44 +96,43 @@ static json_t *line_of(struct exchange *exchange, const struct gate_run *run)
 
 /* ---- in and out ---- */
 
-int gate_enter(struct exchange *exchange, const struct gate_run *run, struct gate_pass **ret)
+int gate_enter(struct exchange *exchange, const struct admission_need *need, struct gate_pass **ret)
 {
-    struct server *server = exchange_server(exchange);
-    struct gate_pass *pass = calloc(1, sizeof *pass);
+    size_t count = need->runs ? (size_t)need->runs : 1;
+    struct gate_pass *pass = calloc(1, sizeof *pass + count * sizeof pass->notes[0]);
     if (!pass)
         return -ENOMEM;
-    const int64_t *limits = run->limits->value;
-    struct admission_need need = {.memory_bytes = limits[LIMIT_memory],
-                                  .millicpus = limits[LIMIT_cpus],
-                                  .disk_bytes = run->holds_disk ? limits[LIMIT_disk] : 0};
     struct refusal refusal = {0};
-    int status = admission_enter(server->admission, exchange_tenant(exchange), &need,
+    int status = admission_enter(exchange_server(exchange)->admission, exchange_tenant(exchange), need,
                                  exchange_client_fd(exchange), &pass->ticket, &refusal);
-    if (status < 0) {
-        free(pass);
-        if (status == -ECANCELED) /* nobody reads it */
-            exchange_reply_error(exchange, 503, "overloaded", NULL, NULL, "the client went away");
-        else
-            gate_refuse(exchange, &refusal);
-        return status;
+    if (status == 0) {
+        pass->exchange = exchange;
+        *ret = pass;
+        return 0;
     }
-    pass->server = server;
-    pass->line = line_of(exchange, run);
-    pass->slot = audit_begin(server->audit, run->run_id, pass->line);
-    *ret = pass;
-    return 0;
+    free(pass);
+    if (status == -ECANCELED) /* nobody reads it */
+        exchange_reply_error(exchange, 503, "overloaded", NULL, NULL, "the client went away");
+    else
+        gate_refuse(exchange, &refusal);
+    return status;
+}
+
+void gate_note(struct gate_pass *pass, const struct gate_run *run)
+{
+    struct gate_note *note = &pass->notes[pass->count];
+    note->line = line_of(pass->exchange, run);
+    note->slot = audit_begin(exchange_server(pass->exchange)->audit, run->id, note->line);
+    pass->count++;
 }
 
 static json_t *files_to_json(const json_t *files)
 {
-    json_t *list = json_array(), *file;
-    size_t index;
-    json_array_foreach((json_t *)(uintptr_t)files, index, file)
-    {
-        if (index == FILES_LISTED)
-            break;
+    static const char *const names[] = {"path", "size", "sha256"};
+    json_t *list = json_array();
+    for (size_t index = 0; index < json_array_size(files) && index < FILES_LISTED; index++) {
+        const json_t *file = json_array_get(files, index);
         json_t *entry = json_object();
-        static const char *const names[] = {"path", "size", "sha256"};
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
             if (json_object_get(file, names[i]))
                 json_object_set(entry, names[i], json_object_get(file, names[i]));
@@ -143,57 +149,43 @@ static json_t *usage_to_json(const struct result_usage *usage)
                      "disk_bytes", (json_int_t)usage->disk_bytes);
 }
 
-void gate_leave(struct gate_pass *pass, const struct gate_outcome *outcome)
+static void set_outcome(json_t *line, const struct gate_outcome *outcome)
 {
-    if (!pass)
+    set_text(line, "cause", outcome->cause ? outcome->cause : "host_failure");
+    set_text(line, "detail", outcome->detail);
+    if (outcome->exit_code >= 0)
+        json_object_set_new(line, "exit_code", json_integer(outcome->exit_code));
+    if (outcome->usage)
+        json_object_set_new(line, "usage", usage_to_json(outcome->usage));
+    if (!json_array_size(outcome->files))
         return;
+    json_object_set_new(line, "files", files_to_json(outcome->files));
+    json_object_set_new(line, "file_count", json_integer((json_int_t)json_array_size(outcome->files)));
+}
+
+void gate_end(struct gate_pass *pass, size_t number, const struct gate_outcome *outcome)
+{
+    if (!pass || number >= pass->count || !pass->notes[number].line)
+        return;
+    struct gate_note *note = &pass->notes[number];
     char now[AUDIT_TIME_SIZE];
     audit_time(now);
-    set_text(pass->line, "ended_at", now);
-    set_text(pass->line, "cause", outcome && outcome->cause ? outcome->cause : "host_failure");
-    set_text(pass->line, "detail", outcome ? outcome->detail : NULL);
-    if (outcome && outcome->exit_code >= 0)
-        json_object_set_new(pass->line, "exit_code", json_integer(outcome->exit_code));
-    if (outcome && outcome->usage)
-        json_object_set_new(pass->line, "usage", usage_to_json(outcome->usage));
-    if (outcome && json_array_size(outcome->files)) {
-        json_object_set_new(pass->line, "files", files_to_json(outcome->files));
-        json_object_set_new(pass->line, "file_count",
-                            json_integer((json_int_t)json_array_size(outcome->files)));
-    }
-    audit_end(pass->server->audit, pass->slot, pass->line);
-    json_decref(pass->line);
-    int64_t cpu_us =
-        outcome && outcome->usage ? outcome->usage->cpu_user_us + outcome->usage->cpu_system_us : 0;
-    admission_leave(pass->server->admission, &pass->ticket, cpu_us);
+    set_text(note->line, "ended_at", now);
+    set_outcome(note->line, outcome);
+    audit_end(exchange_server(pass->exchange)->audit, note->slot, note->line);
+    json_decref(note->line);
+    note->line = NULL;
+    if (outcome->usage)
+        pass->cpu_us += outcome->usage->cpu_user_us + outcome->usage->cpu_system_us;
+}
+
+void gate_leave(struct gate_pass *pass)
+{
+    static const struct gate_outcome failed = {.exit_code = -1};
+    if (!pass)
+        return;
+    for (size_t i = 0; i < pass->count; i++)
+        gate_end(pass, i, &failed);
+    admission_leave(exchange_server(pass->exchange)->admission, &pass->ticket, pass->cpu_us);
     free(pass);
-}
-
-static int64_t microseconds(const json_t *usage, const char *name)
-{
-    return (int64_t)(json_number_value(json_object_get(usage, name)) * 1000);
-}
-
-static int64_t whole(const json_t *usage, const char *name)
-{
-    return json_integer_value(json_object_get(usage, name));
-}
-
-void gate_leave_json(struct gate_pass *pass, const json_t *result)
-{
-    const json_t *usage = json_object_get(result, "usage"), *exit_code = json_object_get(result, "exit_code");
-    struct result_usage numbers = {.wall_us = microseconds(usage, "wall_ms"),
-                                   .cpu_user_us =
-                                       microseconds(usage, "cpu_user_ms") + microseconds(usage, "cpu_ms"),
-                                   .cpu_system_us = microseconds(usage, "cpu_system_ms"),
-                                   .peak_memory_bytes = whole(usage, "peak_memory_bytes"),
-                                   .peak_pids = whole(usage, "peak_pids"),
-                                   .disk_bytes = whole(usage, "disk_bytes")};
-    struct gate_outcome outcome = {.cause = json_string_value(json_object_get(result, "cause")),
-                                   .detail = json_string_value(json_object_get(result, "detail")),
-                                   .exit_code =
-                                       json_is_integer(exit_code) ? (int)json_integer_value(exit_code) : -1,
-                                   .usage = usage ? &numbers : NULL,
-                                   .files = json_object_get(result, "files")};
-    gate_leave(pass, result ? &outcome : NULL);
 }

@@ -1,29 +1,33 @@
-/* The gate: what every run goes through, wherever it comes from: admission, then its note in the audit log;
- * at its end, both back. */
+/* The gate: what every run goes through, wherever it comes from: admission, then a note in the audit log for
+ * each run; at the end, both back. */
 #pragma once
 
 #include "base/bytes.h"
 #include "server/exchange.h"
+#include "server/refusal.h"
 #include "spec/limits.h"
 #include "spec/result.h"
 
+struct admission_need;
 struct gate_pass;
+struct tenant_claim;
 
-/* What is known before a run. Texts may be NULL. */
+/* Blocks until the runs may start. 0; or negative, and the answer is set: a quota (429), no room (503). */
+int gate_enter(struct exchange *exchange, const struct admission_need *need, struct gate_pass **ret);
+
+/* What is known of a run before it. Texts may be NULL. */
 struct gate_run {
-    const char *run_id;
-    const char *endpoint; /* "POST /v1/run" */
-    const char *sandbox;  /* of a run in a live one */
+    const char *id;
+    const char *sandbox; /* of a run in a live one */
     const char *language, *isolation, *image;
-    struct slice code; /* its hash is noted, never itself */
-    const struct limits *limits;
-    bool holds_disk; /* false: the disk is that of a live sandbox, which has claimed it */
+    struct slice code;           /* its hash is noted, never itself */
+    const struct limits *limits; /* may be NULL */
 };
 
-/* Blocks until the run may start. 0; or negative, and the answer is set: a quota (429), no room (503). */
-int gate_enter(struct exchange *exchange, const struct gate_run *run, struct gate_pass **ret);
+/* Notes that a run starts; they are numbered from 0, as many as the need said. */
+void gate_note(struct gate_pass *pass, const struct gate_run *run);
 
-/* How it ended. Texts may be NULL; `files` is an array of objects with path, size and sha256, borrowed, or
+/* How one ended. Texts may be NULL; `files` is an array of objects with path, size and sha256, borrowed, or
  * NULL. */
 struct gate_outcome {
     const char *cause, *detail;
@@ -31,15 +35,11 @@ struct gate_outcome {
     const struct result_usage *usage;
     const json_t *files;
 };
+void gate_end(struct gate_pass *pass, size_t number, const struct gate_outcome *outcome);
 
-/* Frees the pass, NULL too. `outcome` NULL: the host failed. */
-void gate_leave(struct gate_pass *pass, const struct gate_outcome *outcome);
+/* All are over; those that nobody said the end of have failed by the host. Frees the pass; NULL is fine. */
+void gate_leave(struct gate_pass *pass);
 
-/* The same from a result's JSON object: cause, exit_code, usage, files. */
-void gate_leave_json(struct gate_pass *pass, const json_t *result);
-
-/* Claims for what lives longer than a run (boxes, disk, uploads); 0, or negative and the answer is set. */
-struct tenant_claim;
-struct refusal;
+/* Claims for what lives longer than a run; 0, or negative and the answer is set. */
 int gate_claim(struct exchange *exchange, const struct tenant_claim *claim);
 int gate_refuse(struct exchange *exchange, const struct refusal *refusal);

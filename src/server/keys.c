@@ -70,6 +70,12 @@ const struct key *keys_find(const struct key_file *file, const char *text)
     return found;
 }
 
+/* It becomes the name of directories, too. */
+static bool is_tenant_name(const char *text)
+{
+    return text_is_plain_name(text) && strlen(text) < TENANT_NAME_SIZE;
+}
+
 /* One more key, zeroed; NULL without memory. */
 static struct key *keys_append(struct key_file *file)
 {
@@ -99,10 +105,10 @@ struct key_tenant *keys_tenant(struct key_file *file, const char *name)
 int keys_add(struct key_file *file, const char *tenant, char ret_text[KEY_TEXT_SIZE],
              char ret_id[KEY_ID_SIZE], struct error *err)
 {
-    if (!text_is_plain_name(tenant))
+    if (!is_tenant_name(tenant))
         return error_spec(err, "tenant",
-                          "tenant: '%.64s' is no name: letters, digits, '-', '_' and '.', at most 64",
-                          tenant);
+                          "tenant: '%.64s' is no name: letters, digits, '-', '_' and '.', at most %d",
+                          tenant, TENANT_NAME_SIZE - 1);
     struct key *key = keys_append(file);
     if (!key || !keys_tenant(file, tenant))
         return error_host(err, -ENOMEM, "a key");
@@ -200,7 +206,7 @@ static int keys_take_line(struct key_file *file, const char *text, size_t length
     const char *id = json_string_value(json_object_get(object, "key"));
     json_t *limits = json_object_get(object, "limits");
     int status = 0;
-    if (!tenant || !text_is_plain_name(tenant) || (!id && !json_is_object(limits)))
+    if (!tenant || !is_tenant_name(tenant) || (!id && !json_is_object(limits)))
         status = error_spec(err, "keys", "keys: line %zu is neither a key nor the limits of a tenant", line);
     else if (id)
         status = keys_take_key(file, id, tenant, object, line, err);

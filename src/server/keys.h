@@ -26,7 +26,7 @@
 enum {
     KEY_TEXT_SIZE = sizeof "cl_" + 43,
     KEY_ID_SIZE = sizeof "key_" + 10,
-    TENANT_NAME_SIZE = 65,
+    TENANT_NAME_SIZE = 64,
 };
 
 struct key {

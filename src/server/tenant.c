@@ -84,7 +84,7 @@ static bool check_rate(struct tenant_usage *usage, enum quota_field field, int64
 }
 
 static bool check_level(const struct tenant_usage *usage, enum quota_field field, int64_t amount,
-                        struct refusal *ret)
+                        int64_t elsewhere, struct refusal *ret)
 {
     enum { RETRY_MS = 1000 }; /* when something of the tenant's ends, nobody knows */
     int64_t limit = usage->quotas.value[field];
@@ -92,7 +92,7 @@ static bool check_level(const struct tenant_usage *usage, enum quota_field field
         return true;
     if (amount > limit)
         return refuse_for_good(ret, field, limit, amount);
-    return usage->used[field] <= limit - amount || refuse_quota(ret, field, limit, RETRY_MS);
+    return usage->used[field] + elsewhere <= limit - amount || refuse_quota(ret, field, limit, RETRY_MS);
 }
 
 bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim, struct refusal *ret)
@@ -103,8 +103,9 @@ bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim,
     for (int i = 0; fits && i < QUOTA_FIELDS; i++) {
         if (usage->quotas.value[i] == QUOTA_NONE)
             continue;
-        fits = quota_period_s[i] ? check_rate(usage, (enum quota_field)i, claim->amount[i], is_run, ret)
-                                 : check_level(usage, (enum quota_field)i, claim->amount[i], ret);
+        fits = quota_period_s[i]
+                   ? check_rate(usage, (enum quota_field)i, claim->amount[i], is_run, ret)
+                   : check_level(usage, (enum quota_field)i, claim->amount[i], claim->elsewhere[i], ret);
     }
     for (int i = 0; fits && i < QUOTA_FIELDS; i++) {
         if (quota_period_s[i])
@@ -137,11 +138,13 @@ void tenant_charge_cpu(const struct tenant *tenant, int64_t cpu_us)
     pthread_mutex_unlock(&usage->lock);
 }
 
-void tenant_hold(const struct tenant *tenant, enum quota_field field, int64_t amount)
+int64_t tenant_quota(const struct tenant *tenant, enum quota_field field, int64_t *ret_used)
 {
     pthread_mutex_lock(&tenant->usage->lock);
-    tenant->usage->used[field] += amount;
+    int64_t limit = tenant->usage->quotas.value[field];
+    *ret_used = tenant->usage->used[field];
     pthread_mutex_unlock(&tenant->usage->lock);
+    return limit;
 }
 
 json_t *tenant_to_json(const struct tenant *tenant)

@@ -39,6 +39,9 @@ const struct tenant *tenants_name(struct tenants *book, const char *name);
 /* Amounts by quota; for rates, tokens. A claim with `runs` also needs CPU time to be left. */
 struct tenant_claim {
     int64_t amount[QUOTA_FIELDS];
+    /* What there is beside the claims, counted by others: live sandboxes are the keeper's, files the store's.
+     */
+    int64_t elsewhere[QUOTA_FIELDS];
 };
 
 /* All of it or nothing: false, and why. */
@@ -47,8 +50,8 @@ bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim,
 void tenant_release(const struct tenant *tenant, const struct tenant_claim *claim, bool refund);
 void tenant_charge_cpu(const struct tenant *tenant, int64_t cpu_us);
 
-/* What is there already, without a question: files that were kept from before the start. */
-void tenant_hold(const struct tenant *tenant, enum quota_field field, int64_t amount);
+/* Its limit (QUOTA_NONE: none), and what is used of it. */
+int64_t tenant_quota(const struct tenant *tenant, enum quota_field field, int64_t *ret_used);
 
 /* {"name", "quotas": {NAME: {"used", "limit"}}}; limit null: none. NULL without memory. */
 json_t *tenant_to_json(const struct tenant *tenant);

@@ -117,6 +117,10 @@ static void levels_are_claimed_and_released(void **state)
     assert_true(tenant_claim(acme, &box, &refusal));
     assert_false(tenant_claim(acme, &three, &refusal));
     assert_int_equal(refusal.status, 422);
+    tenant_release(acme, &box, false);
+    box.elsewhere[QUOTA_boxes] = 1; /* beside the one that is claimed */
+    assert_false(tenant_claim(acme, &box, &refusal));
+    assert_int_equal(refusal.status, 429);
     tenants_close(book.tenants);
 }
 
@@ -185,7 +189,12 @@ static void usage_is_told(void **state)
 {
     struct book book;
     const struct tenant *acme = acme_with(*state, &book, QUOTA_memory, QUOTA_NONE);
-    tenant_hold(acme, QUOTA_uploads, 5);
+    struct tenant_claim files = {.amount = {[QUOTA_uploads] = 5}};
+    struct refusal refusal;
+    int64_t used;
+    assert_true(tenant_claim(acme, &files, &refusal));
+    assert_int_equal(tenant_quota(acme, QUOTA_uploads, &used), INT64_C(10) << 30);
+    assert_int_equal(used, 5);
     json_t *object = tenant_to_json(acme), *quotas = json_object_get(object, "quotas");
     assert_int_equal(json_object_size(quotas), QUOTA_FIELDS);
     assert_int_equal(json_integer_value(json_object_get(json_object_get(quotas, "uploads"), "used")), 5);
