@@ -110,8 +110,7 @@ static void take_limits(struct session *session)
             session->limits.value[i] = spec->limits.value[i];
 }
 
-struct session *session_add(struct session_table *table, const struct session_terms *terms,
-                            struct error *err)
+struct session *session_add(struct session_table *table, const struct session_terms *terms, struct error *err)
 {
     if (table->is_closing || table->alive >= SESSIONS_MAX) {
         error_host(err, -EAGAIN, "there are %d sandboxes already, and no more are possible", SESSIONS_MAX);
@@ -268,8 +267,7 @@ static const char *is_due(const struct session *session, int64_t now_us, enum ca
                           size_t size, int64_t *next_us)
 {
     char value[32];
-    int64_t idle_until_us =
-        session->working ? INT64_MAX : session->idle_since_us + session->idle_ms * 1000;
+    int64_t idle_until_us = session->working ? INT64_MAX : session->idle_since_us + session->idle_ms * 1000;
     if (now_us >= session->until_us) {
         *ret_cause = CAUSE_wall_time;
         snprintf(into, size, "its time is over");

@@ -97,6 +97,18 @@ int session_context_restart(struct session *session, const char *id, struct erro
 int session_context_interrupt(struct session *session, const char *id, struct error *err);
 int session_context_extend(struct session *session, const char *id, int64_t extra_ms, struct error *err);
 
+/* A context itself, for what others than its owner may call: context_exec, context_look … Nobody replaces it
+ * until it is left; but it may die, also because somebody wants to. With `is_work` the session is not idle
+ * meanwhile. */
+struct session_visit {
+    struct context *context;
+    struct slot *slot;
+    bool is_work;
+};
+int session_visit(struct session *session, const char *id, bool is_work, struct session_visit *ret,
+                  struct error *err);
+void session_leave(struct session_visit *visit);
+
 /* Who hears a run. Called by the thread that runs it only; what is pointed to is gone afterwards. */
 struct session_listener {
     void (*event)(void *data, const struct runner_event *event);
@@ -122,6 +134,18 @@ struct session_outcome {
 /* As context_run. -EBUSY: another run is under way, or the session has had all its runs. */
 int session_run(struct session *session, const struct session_order *order,
                 const struct session_listener *listener, struct session_outcome *ret, struct error *err);
+
+/* ---- commands ---- */
+
+/* Starts a command in the box of a context (context_exec). Until session_command_over the session is not
+ * idle, and its end waits for it: the socket tells when the box goes. *ret_wall_ms is the context's own
+ * limit. */
+int session_command_start(struct session *session, const char *context, const struct context_command *command,
+                          int *ret_socket, int64_t *ret_wall_ms, struct error *err);
+void session_command_over(struct session *session);
+
+/* Of the operator. */
+int session_check_wall(const struct session *session, int64_t wall_ms, struct error *err);
 
 /* ---- forks ---- */
 

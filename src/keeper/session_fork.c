@@ -144,8 +144,8 @@ static int take_runs(struct session *session, size_t count, struct error *err)
     int status = 0;
     pthread_mutex_lock(&session->table->lock);
     if (session->runs_max - session->runs < (int)count) {
-        error_spec(err, "runs_max", "the sandbox has %d of its %d runs left", session->runs_max - session->runs,
-                   session->runs_max);
+        error_spec(err, "runs_max", "the sandbox has %d of its %d runs left",
+                   session->runs_max - session->runs, session->runs_max);
         status = err->code = -EBUSY;
     } else {
         session->runs += (int)count;
@@ -219,7 +219,8 @@ static int add_point(struct session *session, struct point *point, struct error 
     for (; *at; at = &(*at)->next)
         count++;
     if (status == 0 && count >= SESSION_POINTS_MAX) {
-        error_spec(err, "checkpoints", "a sandbox has at most %d checkpoints: delete one", SESSION_POINTS_MAX);
+        error_spec(err, "checkpoints", "a sandbox has at most %d checkpoints: delete one",
+                   SESSION_POINTS_MAX);
         status = err->code = -EBUSY;
     }
     if (status == 0) {
@@ -265,7 +266,8 @@ static struct point **find_point(struct session *session, const char *id, struct
 
 /* A fork of every sleeping context, in slots of their own; those of contexts that are there keep their names.
  */
-static int wake_point(struct session *session, const struct point *point, struct slot **ret, struct error *err)
+static int wake_point(struct session *session, const struct point *point, struct slot **ret,
+                      struct error *err)
 {
     int status = 0;
     for (size_t i = 0; status == 0 && i < point->part_count; i++) {
@@ -306,14 +308,8 @@ int session_rollback(struct session *session, const char *id, struct error *err)
     pthread_mutex_unlock(&table->lock);
     status = point ? wake_point(session, *point, &slots, err) : err->code;
     pthread_mutex_lock(&table->lock);
-    for (struct slot *slot = session->slots; status == 0 && slot;) {
-        if (!slot->visitors) {
-            slot = slot->next;
-        } else {
-            pthread_cond_wait(&table->changed, &table->lock);
-            slot = session->slots;
-        }
-    }
+    for (struct slot *slot = session->slots; status == 0 && slot; slot = slot->next)
+        slot_await_visitors(slot); /* none of them comes or goes: all are claimed */
     if (status == 0) {
         struct slot *former = session->slots;
         session->slots = slots;

@@ -62,7 +62,7 @@ struct session {
     int runs, runs_max;
 
     int users;
-    int working; /* claims and openings under way: its end waits for them */
+    int working;       /* claims and openings under way: its end waits for them */
     bool is_condemned; /* a thread is on its way to end it */
     bool is_ending, is_over, is_forgotten;
     int64_t over_us;
@@ -130,6 +130,9 @@ void slots_release(struct session *session, struct slot *one);
 /* Runs in a slot that was claimed. */
 int slot_run(struct slot *slot, const struct session_order *order, const struct session_listener *listener,
              struct session_outcome *ret, struct error *err);
+
+/* Visitors of a context that is to go see it die, and leave. With the lock held, which it lets go of. */
+void slot_await_visitors(struct slot *slot);
 
 /* Puts another context into a slot that was claimed; returns the old one, for context_close. */
 struct context *slot_exchange(struct slot *slot, struct context *context);

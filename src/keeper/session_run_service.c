@@ -74,9 +74,10 @@ static void tell_event(void *data, const struct runner_event *event)
         break;
     case RUNNER_end:
         json_decref(telling->error);
-        telling->error = !event->error_name ? NULL
-                                            : json_pack("{s:s, s:s?, s:s?}", "name", event->error_name, "value",
-                                                        event->error_value, "traceback", event->traceback);
+        telling->error = !event->error_name
+                             ? NULL
+                             : json_pack("{s:s, s:s?, s:s?}", "name", event->error_name, "value",
+                                         event->error_value, "traceback", event->traceback);
         break;
     default:
         break;
@@ -112,13 +113,13 @@ static bool is_gone(void *data)
 static json_t *outcome_to_json(const struct session_outcome *outcome, json_t *guest_error)
 {
     const struct context_outcome *is = &outcome->is;
-    json_t *object = json_pack(
-        "{s:s, s:s, s:I, s:I, s:b, s:I, s:b, s:I, s:I, s:I, s:I}", "status", runner_status_names[is->status],
-        "cause", cause_names[is->cause], "exit_code", (json_int_t)is->exit_code, "duration_us",
-        (json_int_t)is->duration_us, "timed_out", is->timed_out, "truncated_bytes",
-        (json_int_t)is->truncated_bytes, "died", is->died, "cpu_us", (json_int_t)is->cpu_us,
-        "peak_memory_bytes", (json_int_t)is->peak_memory_bytes, "pids", (json_int_t)is->pids, "disk_bytes",
-        (json_int_t)is->disk_bytes);
+    json_t *object =
+        json_pack("{s:s, s:s, s:I, s:I, s:b, s:I, s:b, s:I, s:I, s:I, s:I}", "status",
+                  runner_status_names[is->status], "cause", cause_names[is->cause], "exit_code",
+                  (json_int_t)is->exit_code, "duration_us", (json_int_t)is->duration_us, "timed_out",
+                  is->timed_out, "truncated_bytes", (json_int_t)is->truncated_bytes, "died", is->died,
+                  "cpu_us", (json_int_t)is->cpu_us, "peak_memory_bytes", (json_int_t)is->peak_memory_bytes,
+                  "pids", (json_int_t)is->pids, "disk_bytes", (json_int_t)is->disk_bytes);
     if (object && outcome->detail[0]) /* may hold the guest's words: what is not UTF-8 is left out */
         json_object_set_new(object, "detail", json_string(outcome->detail));
     if (object && guest_error)
@@ -128,11 +129,8 @@ static json_t *outcome_to_json(const struct session_outcome *outcome, json_t *gu
 
 static struct session_listener listener_for(struct telling *telling)
 {
-    return (struct session_listener){.event = tell_event,
-                                     .output = tell_output,
-                                     .watch = tell_usage,
-                                     .is_gone = is_gone,
-                                     .data = telling};
+    return (struct session_listener){
+        .event = tell_event, .output = tell_output, .watch = tell_usage, .is_gone = is_gone, .data = telling};
 }
 
 /* -EPIPE when a part of the conversation is lost: what comes next could not be told apart. */
@@ -160,8 +158,9 @@ int session_answer_run(struct session_request *request)
     if (status < 0)
         status = end_of(&is_broken, request_reply_error(request, &err));
     else
-        status = end_of(&is_broken, request_reply(request, json_pack("{s:o}", "outcome",
-                                                                     outcome_to_json(&outcome, telling.error))));
+        status = end_of(
+            &is_broken,
+            request_reply(request, json_pack("{s:o}", "outcome", outcome_to_json(&outcome, telling.error))));
     json_decref(telling.error);
     pthread_mutex_destroy(&lock);
     return status;
@@ -212,8 +211,8 @@ int session_answer_branches(struct session_request *request)
     int status = branches && tellings ? cut_codes(request, branches, count, &err)
                                       : error_host(&err, -ENOMEM, "no memory for branches");
     for (size_t i = 0; status == 0 && i < count; i++) {
-        tellings[i] = (struct telling){
-            .request = request, .lock = &lock, .branch = (int)i, .is_broken = &is_broken};
+        tellings[i] =
+            (struct telling){.request = request, .lock = &lock, .branch = (int)i, .is_broken = &is_broken};
         branches[i].listener = listener_for(&tellings[i]);
         branches[i].ended = tell_branch_end;
     }
@@ -221,8 +220,8 @@ int session_answer_branches(struct session_request *request)
         status = session_run_branches(request->session, branches, count, &err);
     for (size_t i = 0; tellings && i < count; i++)
         json_decref(tellings[i].error);
-    status = status < 0 ? request_reply_error(request, &err)
-                        : request_reply(request, json_pack("{s:b}", "ok", 1));
+    status =
+        status < 0 ? request_reply_error(request, &err) : request_reply(request, json_pack("{s:b}", "ok", 1));
     pthread_mutex_destroy(&lock);
     return end_of(&is_broken, status);
 }

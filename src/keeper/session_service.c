@@ -36,20 +36,22 @@ int request_reply_error(const struct session_request *request, const struct erro
     struct error clean = *err;
     scope_buffer text = {0}; /* the guest's words in it may be cut inside a character */
     if (text_append_utf8(&text, err->text, strlen(err->text)) == 0 && text.data)
-        snprintf(clean.text, sizeof clean.text, "%s", text_is_utf8(err->text, strlen(err->text)) ? err->text
-                                                      : text.length < sizeof clean.text          ? text.data
-                                                                                                 : "");
+        snprintf(clean.text, sizeof clean.text, "%s",
+                 text_is_utf8(err->text, strlen(err->text)) ? err->text
+                 : text.length < sizeof clean.text          ? text.data
+                                                            : "");
     json_t *error = wire_from_error(&clean);
     if (error && err->code == -ESTALE)
-        json_object_set_new(error, "cause", session_cause(request->table, request->owner,
-                                                          request_text(request, "session")));
+        json_object_set_new(error, "cause",
+                            session_cause(request->table, request->owner, request_text(request, "session")));
     return request_reply(request, json_pack("{s:o}", "error", error));
 }
 
 /* 0, or why not: as an answer. */
 static int finish(const struct session_request *request, int status, const struct error *err)
 {
-    return status < 0 ? request_reply_error(request, err) : request_reply(request, json_pack("{s:b}", "ok", 1));
+    return status < 0 ? request_reply_error(request, err)
+                      : request_reply(request, json_pack("{s:b}", "ok", 1));
 }
 
 static int reply_session(const struct session_request *request, struct session *session, bool with_usage)
@@ -127,8 +129,7 @@ static int answer_open(struct session_request *request)
 
 static int answer_look(struct session_request *request)
 {
-    return reply_session(request, request->session,
-                         json_is_true(json_object_get(request->header, "usage")));
+    return reply_session(request, request->session, json_is_true(json_object_get(request->header, "usage")));
 }
 
 static json_t *count_to_json(const struct session_request *request)
@@ -179,9 +180,9 @@ static bool is_listed(void *data, const json_t *session)
 static int answer_list(struct session_request *request)
 {
     int64_t limit = request_number(request, "limit"), next = 0;
-    json_t *list = session_list(request->table, request->owner, request_number(request, "after"),
-                                limit > 0 && limit < LIST_MAX ? (size_t)limit : LIST_MAX, is_listed, request,
-                                &next);
+    json_t *list =
+        session_list(request->table, request->owner, request_number(request, "after"),
+                     limit > 0 && limit < LIST_MAX ? (size_t)limit : LIST_MAX, is_listed, request, &next);
     return request_reply(request, json_pack("{s:o, s:I}", "sessions", list, "next", (json_int_t)next));
 }
 
@@ -220,8 +221,8 @@ static int answer_context_close(struct session_request *request)
 static int answer_restart(struct session_request *request)
 {
     struct error err = {0};
-    return finish(request,
-                  session_context_restart(request->session, request_text(request, "context"), &err), &err);
+    return finish(request, session_context_restart(request->session, request_text(request, "context"), &err),
+                  &err);
 }
 
 static int answer_interrupt(struct session_request *request)
@@ -326,6 +327,7 @@ static const struct {
     {"session.close", answer_close, ANY_SESSION},
     {"session.extend", answer_extend, LIVE_SESSION},
     {"session.run", session_answer_run, LIVE_SESSION},
+    {"session.exec", session_answer_exec, LIVE_SESSION},
     {"session.branches", session_answer_branches, LIVE_SESSION},
     {"session.context_open", answer_context_open, LIVE_SESSION},
     {"session.context_close", answer_context_close, LIVE_SESSION},
@@ -340,14 +342,14 @@ static const struct {
 };
 
 bool session_answer(struct session_table *table, int fd, const char *type, const json_t *header,
-                    struct slice body, int *ret_status)
+                    struct slice body, const int *fds, int *ret_status)
 {
     size_t row = 0;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].type, type) != 0)
         row++;
     if (row == sizeof rows / sizeof *rows)
         return false;
-    struct session_request request = {.table = table, .fd = fd, .header = header, .body = body};
+    struct session_request request = {.table = table, .fd = fd, .header = header, .body = body, .fds = fds};
     struct error err = {0};
     request.owner = request_text(&request, "owner");
     const char *id = request_text(&request, "session");

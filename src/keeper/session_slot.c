@@ -182,7 +182,8 @@ static int claim_locked(struct session *session, const char *id, struct slot **r
         return refuse(err, -ENOENT, "context", "there is no such context in this sandbox");
     for (struct slot *slot = session->slots; slot; slot = slot->next)
         if ((!one || slot == one) && slot->is_claimed)
-            return refuse(err, -EBUSY, "context", "the context is busy: a run, a fork or a restart is under way");
+            return refuse(err, -EBUSY, "context",
+                          "the context is busy: a run, a fork or a restart is under way");
     for (struct slot *slot = session->slots; slot; slot = slot->next)
         if (!one || slot == one)
             slot->is_claimed = true;
@@ -210,12 +211,20 @@ void slots_release(struct session *session, struct slot *one)
     session_work_done(session);
 }
 
+void slot_await_visitors(struct slot *slot)
+{
+    struct session_table *table = slot->session->table;
+    if (slot->visitors && slot->context)
+        context_cancel(slot->context, "it was replaced, or closed");
+    while (slot->visitors)
+        pthread_cond_wait(&table->changed, &table->lock);
+}
+
 struct context *slot_exchange(struct slot *slot, struct context *context)
 {
     struct session_table *table = slot->session->table;
     pthread_mutex_lock(&table->lock);
-    while (slot->visitors)
-        pthread_cond_wait(&table->changed, &table->lock);
+    slot_await_visitors(slot);
     struct context *former = slot->context;
     slot->context = context;
     pthread_mutex_unlock(&table->lock);
@@ -301,8 +310,8 @@ int session_context_close(struct session *session, const char *id, struct error 
     pthread_mutex_lock(&table->lock);
     if (session->slots == slot && !slot->next)
         status = refuse(err, -EBUSY, "context", "it is the sandbox's only context: delete the sandbox");
-    while (status == 0 && slot->visitors)
-        pthread_cond_wait(&table->changed, &table->lock);
+    if (status == 0)
+        slot_await_visitors(slot);
     for (struct slot **at = &session->slots; status == 0 && *at; at = &(*at)->next)
         if (*at == slot) {
             *at = slot->next;
@@ -332,54 +341,88 @@ int session_context_restart(struct session *session, const char *id, struct erro
     return status;
 }
 
-/* The context of a slot, for those functions that others than its owner may call. */
-static struct slot *visit(struct session *session, const char *id, struct error *err)
+int session_visit(struct session *session, const char *id, bool is_work, struct session_visit *ret,
+                  struct error *err)
 {
     pthread_mutex_lock(&session->table->lock);
     int status = session_check_alive(session, err);
     struct slot *slot = status == 0 ? slot_find(session, id) : NULL;
     if (status == 0 && !slot)
-        refuse(err, -ENOENT, "context", "there is no such context in this sandbox");
-    else if (slot && !slot->context)
-        refuse(err, -EBUSY, "context", "the context is not there at the moment: it is being started");
-    if (slot && !slot->context)
-        slot = NULL;
-    if (slot)
+        status = refuse(err, -ENOENT, "context", "there is no such context in this sandbox");
+    else if (status == 0 && !slot->context)
+        status = refuse(err, -EBUSY, "context", "the context is not there now: it is being started");
+    if (status == 0) {
         slot->visitors++;
+        session->working += is_work;
+        *ret = (struct session_visit){slot->context, slot, is_work};
+    }
     pthread_mutex_unlock(&session->table->lock);
-    return slot;
+    return status;
 }
 
-static void leave(struct slot *slot)
+void session_leave(struct session_visit *visit)
 {
-    pthread_mutex_lock(&slot->session->table->lock);
-    slot->visitors--;
-    pthread_cond_broadcast(&slot->session->table->changed);
-    pthread_mutex_unlock(&slot->session->table->lock);
+    struct session *session = visit->slot->session;
+    pthread_mutex_lock(&session->table->lock);
+    visit->slot->visitors--;
+    pthread_cond_broadcast(&session->table->changed);
+    pthread_mutex_unlock(&session->table->lock);
+    if (visit->is_work)
+        session_work_done(session);
 }
 
 int session_context_interrupt(struct session *session, const char *id, struct error *err)
 {
-    struct slot *slot = visit(session, id, err);
-    if (!slot)
-        return err->code;
-    int status = context_interrupt(slot->context);
+    struct session_visit visit;
+    int status = session_visit(session, id, false, &visit, err);
+    if (status < 0)
+        return status;
+    status = context_interrupt(visit.context);
     if (status < 0)
         error_host(err, status, "the context cannot be interrupted");
-    leave(slot);
+    session_leave(&visit);
     return status;
 }
 
 int session_context_extend(struct session *session, const char *id, int64_t extra_ms, struct error *err)
 {
-    struct slot *slot = visit(session, id, err);
-    if (!slot)
-        return err->code;
-    int status = context_extend(slot->context, extra_ms, err);
+    struct session_visit visit;
+    int status = session_visit(session, id, false, &visit, err);
+    if (status < 0)
+        return status;
+    status = context_extend(visit.context, extra_ms, err);
     if (status < 0)
         err->code = status;
-    leave(slot);
+    session_leave(&visit);
     return status;
+}
+
+int session_command_start(struct session *session, const char *context, const struct context_command *command,
+                          int *ret_socket, int64_t *ret_wall_ms, struct error *err)
+{
+    struct session_visit visit;
+    int status = session_visit(session, context, false, &visit, err);
+    if (status < 0)
+        return status;
+    status = context_exec(visit.context, command, ret_socket, err);
+    *ret_wall_ms = context_limits(visit.context)->value[LIMIT_wall];
+    if (status == 0) {
+        pthread_mutex_lock(&session->table->lock);
+        session->working++;
+        pthread_mutex_unlock(&session->table->lock);
+    }
+    session_leave(&visit);
+    return status;
+}
+
+void session_command_over(struct session *session)
+{
+    session_work_done(session);
+}
+
+int session_check_wall(const struct session *session, int64_t wall_ms, struct error *err)
+{
+    return policy_check_limit(session->table->policy, LIMIT_wall, wall_ms, err);
 }
 
 static void describe_death(struct slot *slot, struct session_outcome *outcome)
@@ -428,7 +471,8 @@ static int take_run(struct session *session, struct slot *slot, struct error *er
     } else {
         session->runs++;
         slot->runs++;
-        session_tell(session, "run_started", json_pack("{s:s, s:i}", "context", slot->id, "run", session->runs));
+        session_tell(session, "run_started",
+                     json_pack("{s:s, s:i}", "context", slot->id, "run", session->runs));
     }
     pthread_mutex_unlock(&session->table->lock);
     return status;
@@ -446,11 +490,11 @@ int session_run(struct session *session, const struct session_order *order,
         status = slot_run(slot, order, listener, ret, err);
         pthread_mutex_lock(&session->table->lock);
         session_tell(session, "run_ended",
-                     status < 0 ? json_pack("{s:s, s:s}", "context", slot->id, "error", err->text)
-                                : json_pack("{s:s, s:s, s:s, s:I}", "context", slot->id, "status",
-                                            runner_status_names[ret->is.status], "cause",
-                                            cause_names[ret->is.cause], "duration_ms",
-                                            (json_int_t)(ret->is.duration_us / 1000)));
+                     status < 0
+                         ? json_pack("{s:s, s:s}", "context", slot->id, "error", err->text)
+                         : json_pack("{s:s, s:s, s:s, s:I}", "context", slot->id, "status",
+                                     runner_status_names[ret->is.status], "cause", cause_names[ret->is.cause],
+                                     "duration_ms", (json_int_t)(ret->is.duration_us / 1000)));
         pthread_mutex_unlock(&session->table->lock);
     }
     slots_release(session, slot);

@@ -60,10 +60,7 @@ static json_t *usage_to_json(const struct context_usage *usage)
 static json_t *slot_to_json(const struct slot *slot)
 {
     const struct result *result = slot->context ? context_result(slot->context) : NULL;
-    const char *state = result             ? "ended"
-                        : slot->is_claimed ? "busy"
-                        : slot->context    ? "idle"
-                                           : "ended";
+    const char *state = result ? "ended" : slot->is_claimed ? "busy" : slot->context ? "idle" : "ended";
     json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:b}", "id", slot->id, "language", slot->language,
                                "state", state, "runs", slot->runs, "warm", slot->is_warm);
     if (result) {
@@ -127,12 +124,11 @@ static json_t *to_json(const struct session *session)
         json_array_append_new(slots, slot_to_json(slot));
     for (const struct point *point = session->points; point; point = point->next)
         json_array_append_new(points, point_to_json(point));
-    int64_t now_us = clock_monotonic_us();
     json_t *object = json_pack(
         "{s:s, s:s, s:s?, s:I, s:I, s:I, s:I, s:i, s:i, s:o, s:o, s:O}", "id", session->id, "state",
         session->is_ending ? "ended" : "running", "parent", session->parent[0] ? session->parent : NULL,
         "created_ms", (json_int_t)session->created_ms, "expires_ms",
-        (json_int_t)(clock_unix_ms() + (session->until_us - now_us) / 1000), "ttl_ms",
+        (json_int_t)(session->created_ms + (session->until_us - session->opened_us) / 1000), "ttl_ms",
         (json_int_t)session->ttl_ms, "idle_ms", (json_int_t)session->idle_ms, "runs", session->runs,
         "runs_max", session->runs_max, "contexts", slots, "checkpoints", points, "spec", session->spec);
     if (object && session->about)
@@ -151,22 +147,13 @@ static void add_usage(struct session *session, json_t *object)
     json_t *item;
     json_array_foreach(json_object_get(object, "contexts"), index, item)
     {
-        pthread_mutex_lock(&session->table->lock);
-        struct slot *slot = slot_find(session, json_string_value(json_object_get(item, "id")));
-        if (slot && (!slot->context || session->is_ending))
-            slot = NULL;
-        if (slot)
-            slot->visitors++;
-        pthread_mutex_unlock(&session->table->lock);
-        if (!slot)
-            continue;
+        struct session_visit visit;
         struct context_usage usage;
-        context_look(slot->context, &usage);
+        if (session_visit(session, json_string_value(json_object_get(item, "id")), false, &visit, NULL) < 0)
+            continue;
+        context_look(visit.context, &usage);
+        session_leave(&visit);
         json_object_set_new(item, "usage", usage_to_json(&usage));
-        pthread_mutex_lock(&session->table->lock);
-        slot->visitors--;
-        pthread_cond_broadcast(&session->table->changed);
-        pthread_mutex_unlock(&session->table->lock);
     }
 }
 

@@ -76,10 +76,10 @@ static int run(struct exchange *exchange)
     json_t *request = run_request(exchange, body);
     const json_t *code = json_object_get(body, "code");
     bool as_events = json_is_true(json_object_get(body, "stream")) || exchange_wants_events(exchange);
-    int status = request ? run_talk(exchange, request,
-                                    (struct slice){json_string_value(code), json_string_length(code)}, 0,
-                                    as_events)
-                         : 0;
+    int status =
+        request ? run_talk(exchange, request,
+                           (struct slice){json_string_value(code), json_string_length(code)}, 0, as_events)
+                : 0;
     json_decref(body);
     return status;
 }
@@ -97,9 +97,8 @@ static json_t *look(struct exchange *exchange, const char *id)
     if (!id)
         found = json_incref(contexts);
     else
-        json_array_foreach(contexts, index, item)
-            if (strcmp(json_string_value(json_object_get(item, "id")), id) == 0)
-                found = json_incref(item);
+        json_array_foreach(contexts, index, item) if (strcmp(json_string_value(json_object_get(item, "id")),
+                                                             id) == 0) found = json_incref(item);
     json_decref(answer);
     if (!found)
         exchange_reply_error(exchange, 404, "not_found", "context", NULL,
@@ -208,7 +207,8 @@ static int extend(struct exchange *exchange)
 static const struct route routes[] = {
     {"POST", "/v1/sandboxes/{id}/run", run, 0, "run code in a context, whose state is kept"},
     {"GET", "/v1/sandboxes/{id}/contexts", list, 0, "list its contexts, and what they use"},
-    {"POST", "/v1/sandboxes/{id}/contexts", open_one, 0, "open another context, in a box of its own", 1 << 16},
+    {"POST", "/v1/sandboxes/{id}/contexts", open_one, 0, "open another context, in a box of its own",
+     1 << 16},
     {"GET", "/v1/sandboxes/{id}/contexts/{context}", reply_context, 0, "look at a context"},
     {"DELETE", "/v1/sandboxes/{id}/contexts/{context}", close_one, 0, "end a context"},
     {"POST", "/v1/sandboxes/{id}/contexts/{context}/restart", restart, 0, "a fresh interpreter", 1 << 16},

@@ -149,9 +149,9 @@ static int checkpoint(struct exchange *exchange)
     if (!is_right)
         return 0;
     points = look(exchange);
-    json_array_foreach(points, index, item)
-        if (json_equal(json_object_get(item, "id"), json_object_get(answer, "checkpoint")))
-            found = json_incref(item);
+    json_array_foreach(points, index, item) if (json_equal(json_object_get(item, "id"),
+                                                           json_object_get(answer, "checkpoint"))) found =
+        json_incref(item);
     json_decref(answer);
     if (!points)
         return 0;

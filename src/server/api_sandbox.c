@@ -75,9 +75,9 @@ static bool check_types(struct exchange *exchange, const json_t *body)
     static const struct {
         const char *name;
         json_type type;
-    } fields[] = {{"language", JSON_STRING}, {"image", JSON_STRING},     {"isolation", JSON_STRING},
-                  {"env", JSON_OBJECT},      {"limits", JSON_OBJECT},    {"metadata", JSON_OBJECT},
-                  {"runs_max", JSON_INTEGER}, {"warm", JSON_TRUE},       {"preset", JSON_STRING}};
+    } fields[] = {{"language", JSON_STRING},  {"image", JSON_STRING},  {"isolation", JSON_STRING},
+                  {"env", JSON_OBJECT},       {"limits", JSON_OBJECT}, {"metadata", JSON_OBJECT},
+                  {"runs_max", JSON_INTEGER}, {"warm", JSON_TRUE},     {"preset", JSON_STRING}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!sandbox_field_is(exchange, body, fields[i].name, fields[i].type))
             return false;
@@ -101,7 +101,8 @@ static json_t *opening_request(struct exchange *exchange, const json_t *body)
         return NULL;
     json_t *request = sandbox_request(exchange, "open"), *about = json_object();
     json_t *metadata = json_object_get(body, "metadata");
-    json_object_set(about, "metadata", metadata ? metadata : json_null());
+    if (metadata)
+        json_object_set(about, "metadata", metadata);
     json_object_set_new(request, "spec", spec);
     json_object_set_new(request, "about", about);
     json_object_set_new(request, "ttl_ms", json_integer(ttl_ms));
@@ -121,8 +122,8 @@ static int note_in_journal(struct exchange *exchange, const json_t *session)
 
 static int create(struct exchange *exchange)
 {
-    static const char *const known[] = {"language", "limits",   "image", "isolation", "ttl",    "idle",
-                                        "runs_max", "metadata", "warm",  "preset",    "env",    NULL};
+    static const char *const known[] = {"language", "limits",   "image", "isolation", "ttl", "idle",
+                                        "runs_max", "metadata", "warm",  "preset",    "env", NULL};
     json_t *body = NULL, *answer = NULL;
     if (sandbox_body(exchange, known, &body) < 0)
         return 0;
@@ -180,9 +181,8 @@ static void take_query(void *data, const char *name, const char *value)
 
 static int list(struct exchange *exchange)
 {
-    struct filter filter = {.exchange = exchange,
-                            .request = sandbox_request(exchange, "list"),
-                            .metadata = json_object()};
+    struct filter filter = {
+        .exchange = exchange, .request = sandbox_request(exchange, "list"), .metadata = json_object()};
     json_t *answer = NULL, *views = NULL, *item;
     size_t index;
     json_object_set_new(filter.request, "limit", json_integer(LIST_DEFAULT));

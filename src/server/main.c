@@ -104,6 +104,7 @@ static int serve(struct server *server, struct error *err)
         status = sandbox_journal_open(server, err);
     if (status < 0)
         return err->kind ? status : error_host(err, status, "cannot read what the keeper gave");
+    server->memory_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     status = confine_self(server->data_fd, err);
     if (status < 0)
         return status;

@@ -77,9 +77,8 @@ static json_t *media_value(const char *type, struct slice content)
                    strcmp(type, "application/javascript") == 0 ||
                    (length > 5 && strcmp(type + length - 5, "+json") == 0) ||
                    (length > 4 && strcmp(type + length - 4, "+xml") == 0);
-    return is_text && text_is_utf8(content.data, content.length)
-               ? json_stringn(content.data, content.length)
-               : base64_of(content);
+    return is_text && text_is_utf8(content.data, content.length) ? json_stringn(content.data, content.length)
+                                                                 : base64_of(content);
 }
 
 static int take_result(struct run_report *report, const json_t *frame, struct slice body,
@@ -98,8 +97,8 @@ static int take_result(struct run_report *report, const json_t *frame, struct sl
         json_object_set_new(media, type, media_value(type, (struct slice){body.data + at, (size_t)length}));
         at += (size_t)length;
     }
-    json_t *result = json_pack("{s:b, s:o}", "is_value", json_is_true(json_object_get(frame, "is_value")),
-                               "media", media);
+    json_t *result =
+        json_pack("{s:b, s:o}", "is_value", json_is_true(json_object_get(frame, "is_value")), "media", media);
     if (!result)
         return -ENOMEM;
     json_array_append_new(report->results, result);
@@ -181,8 +180,8 @@ static json_t *exit_code_of(const json_t *outcome)
 
 json_t *run_report_to_json(const struct run_report *report)
 {
-    static const char *const same[] = {"status", "cause", "timed_out", "died", "detail", "error",
-                                       "truncated_bytes"};
+    static const char *const same[] = {"status", "cause", "timed_out",      "died",
+                                       "detail", "error", "truncated_bytes"};
     static const char *const used[] = {"peak_memory_bytes", "pids", "disk_bytes"};
     const json_t *outcome = report->outcome;
     bool died = json_is_true(json_object_get(outcome, "died"));

@@ -24,7 +24,7 @@ struct talk {
     bool is_threads_own; /* the link is the thread's, and goes back to it when the talk came to its end */
     bool is_branched, is_over;
     struct buffer first; /* events of the first frame */
-    json_t *refusal; /* of the whole */
+    json_t *refusal;     /* of the whole */
     struct gate_pass *pass;
     size_t count;
     struct run_report reports[];

@@ -98,13 +98,14 @@ static int read_all(int data_fd, struct reading *ret)
     if (status == -ENOENT)
         return 0;
     char *rest = NULL;
-    for (char *line = status == 0 && text.data ? strtok_r(text.data, "\n", &rest) : NULL;
-         line && status == 0; line = strtok_r(NULL, "\n", &rest))
+    for (char *line = status == 0 && text.data ? strtok_r(text.data, "\n", &rest) : NULL; line && status == 0;
+         line = strtok_r(NULL, "\n", &rest))
         status = take_line(ret, line);
     return status;
 }
 
-/* Only what was alive when the last server went is lost; what it outlived by its time is nobody's business. */
+/* Only what was alive when the last server went is lost; what it outlived by its time is nobody's business.
+ */
 static void keep_lost(struct reading *reading)
 {
     int64_t now = now_ms();
@@ -127,11 +128,13 @@ static void keep_lost(struct reading *reading)
 static int write_anew(int data_fd, const struct reading *reading)
 {
     scope_buffer text = {0};
-    scope_fd fd = openat(data_fd, NAME_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    scope_fd fd =
+        openat(data_fd, NAME_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     int status = fd < 0 ? -errno : 0;
     for (size_t i = 0; status == 0 && i < reading->count; i++) {
         const struct entry *entry = &reading->entries[i];
-        status = buffer_print(&text, "! %s %lld %s\n", entry->id, (long long)entry->expires_ms, entry->tenant);
+        status =
+            buffer_print(&text, "! %s %lld %s\n", entry->id, (long long)entry->expires_ms, entry->tenant);
     }
     if (status == 0 && text.length)
         status = file_write_all(fd, text.data, text.length);

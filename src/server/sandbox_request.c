@@ -89,11 +89,10 @@ static int refusal_row(const struct error *err)
 /* Of one that the journal knows and the keeper does not: it went with a keeper or a server. */
 static int reply_lost(struct exchange *exchange)
 {
-    return exchange_reply_json(
-        exchange, 410,
-        json_pack("{s:{s:s, s:s, s:s, s:s}}", "error", "code", "gone", "message",
-                  "the sandbox was lost when the server or its keeper ended", "cause", "host_failure", "hint",
-                  "open a new sandbox"));
+    return exchange_reply_json(exchange, 410,
+                               json_pack("{s:{s:s, s:s, s:s, s:s}}", "error", "code", "gone", "message",
+                                         "the sandbox was lost when the server or its keeper ended", "cause",
+                                         "host_failure", "hint", "open a new sandbox"));
 }
 
 int sandbox_reply_refusal(struct exchange *exchange, const json_t *refusal)
@@ -124,8 +123,8 @@ json_t *sandbox_refusal_to_json(const json_t *refusal)
     struct error err = {0};
     wire_to_error(refusal, &err);
     int row = refusal_row(&err);
-    const char *word = row >= 0                 ? refusals[row].word
-                       : err.kind == ERROR_SPEC ? "unprocessable"
+    const char *word = row >= 0                  ? refusals[row].word
+                       : err.kind == ERROR_SPEC  ? "unprocessable"
                        : err.kind == ERROR_LAYER ? "layer_missing"
                                                  : "host_failure";
     scope_buffer clean = {0};
