@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "server/exchange_inside.h"
+#include "server/idempotency.h"
 #include "server/keeper_link.h"
 #include "server/origin.h"
 #include "server/server.h"
@@ -76,6 +77,13 @@ static int refuse_stranger(struct exchange *exchange)
                                 key_of(exchange) ? "the key is not known" : "a key is needed");
 }
 
+/* A stranger learns nothing of the API, not even what there is; a preflight has no key and asks for nothing.
+ */
+static bool is_public(const struct exchange *exchange)
+{
+    return strncmp(exchange->path, "/v1", 3) != 0 || strcmp(exchange->method, "OPTIONS") == 0;
+}
+
 static size_t body_limit(const struct route *route)
 {
     return route->body_max ? route->body_max : ROUTE_BODY_DEFAULT;
@@ -101,14 +109,16 @@ static int take_headers(struct exchange *exchange, const char *method)
                    ? -ENOMEM
                    : 1;
     exchange->route = route_find(exchange->method, exchange->path, exchange->parts, allowed, sizeof allowed);
+    bool is_open = exchange->route ? exchange->route->flags & ROUTE_OPEN : is_public(exchange);
+    if (!is_open) /* who needs no key is not looked up: health is asked for often */
+        exchange->tenant = tenants_find(server->tenants, key_of(exchange), exchange->key_id);
+    if (!is_open && !exchange->tenant)
+        return refuse_stranger(exchange) < 0 ? -ENOMEM : 1;
     if (!exchange->route)
         return refuse_path(exchange, allowed) < 0 ? -ENOMEM : 1;
     exchange->is_counted = !(exchange->route->flags & ROUTE_NOT_COUNTED);
     if (exchange->is_counted)
         atomic_fetch_add(&server->exchanges, 1);
-    exchange->tenant = tenant_of_key(server, key_of(exchange));
-    if (!exchange->tenant && !(exchange->route->flags & ROUTE_OPEN))
-        return refuse_stranger(exchange) < 0 ? -ENOMEM : 1;
     if (exchange->route->flags & ROUTE_STREAMS_BODY) {
         if (exchange->route->chunk(exchange, &exchange->body_state, (struct slice){"", 0}) < 0)
             return exchange->route->handler(exchange) < 0 ? -EIO : 1;
@@ -189,7 +199,7 @@ static enum MHD_Result handle(void *data, struct MHD_Connection *connection, con
     if (exchange->is_too_large)
         refuse_size(exchange);
     else if (!exchange->response)
-        exchange->route->handler(exchange);
+        idempotency_handle(exchange, exchange->route->handler);
     return send_answer(exchange);
 }
 

@@ -28,6 +28,9 @@ const char *exchange_header(const struct exchange *exchange, const char *name);
 const char *exchange_method(const struct exchange *exchange);
 const char *exchange_path(const struct exchange *exchange); /* as it came, without the query */
 
+/* The path as the routes name it: "/v1/sandboxes/{id}/run". */
+const char *exchange_pattern(const struct exchange *exchange);
+
 /* All query values in the order in which they came. */
 void exchange_each_query(const struct exchange *exchange,
                          void (*call)(void *data, const char *name, const char *value), void *data);
@@ -48,7 +51,11 @@ int exchange_json(struct exchange *exchange, json_t **ret);
 /* Who asks; never NULL in a handler. */
 const struct tenant *exchange_tenant(const struct exchange *exchange);
 
-/* For poll(): POLLRDHUP tells that the client is gone. */
+/* Of the key that it asks with; empty for the single user. */
+const char *exchange_key_id(const struct exchange *exchange);
+
+/* For poll(): POLLRDHUP tells that the client is gone. -1 for a request that is done to its end all the same,
+ * because it has an Idempotency-Key. */
 int exchange_client_fd(const struct exchange *exchange);
 bool exchange_client_is_gone(const struct exchange *exchange);
 

@@ -23,6 +23,9 @@ struct server {
     struct policy policy;
     struct MHD_Daemon *daemon;
     struct tenants *tenants; /* of tenant.h */
+    struct admission *admission;
+    struct journal *journal;
+    struct audit *audit;
     struct sandbox_journal *sandboxes;
     struct metrics metrics;
     atomic_bool is_draining;
