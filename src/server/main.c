@@ -8,6 +8,7 @@
 #include "server/dispatch.h"
 #include "server/keeper_link.h"
 #include "server/server.h"
+#include "server/store.h"
 #include "server/tenant.h"
 
 #include <errno.h>
@@ -73,6 +74,8 @@ static int serve(struct server *server, struct error *err)
     }
     if (status == 0)
         status = tenants_open(server, err);
+    if (status == 0)
+        status = store_open(server->data_fd, &server->store, err);
     if (status < 0)
         return err->kind ? status : error_host(err, status, "cannot read what the keeper gave");
     status = confine_self(server->data_fd, err);

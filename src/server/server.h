@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 struct MHD_Daemon;
+struct store;
 struct tenants;
 
 enum { SERVER_IDLE_LINKS = 64 };
@@ -22,6 +23,7 @@ struct server {
     struct policy policy;
     struct MHD_Daemon *daemon;
     struct tenants *tenants; /* of tenant.h */
+    struct store *store;     /* uploaded files */
     struct metrics metrics;
     atomic_bool is_draining;
     atomic_int exchanges; /* under way, but for health and the like */
