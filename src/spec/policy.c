@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define UPLOAD_QUOTA       (INT64_C(16) << 30)
+#define UPLOAD_LIFETIME_MS (INT64_C(7) * 24 * 3600 * 1000)
+
 const char *const isolation_names[ISOLATION_COUNT] = {"process", "container"};
 
 int isolation_find(const char *name, struct error *err)
@@ -67,6 +70,8 @@ static int policy_set_server(struct policy *policy, const char *key, const char 
         {"server.cpus", text_parse_cpus, &policy->server.millicpus, "a number of CPUs such as 4"},
         {"server.queue", text_parse_count, &policy->server.queue_depth, "a whole number such as 256"},
         {"server.queue_wait", text_parse_duration, &policy->server.queue_wait_ms, "a time such as 30s"},
+        {"upload_quota", text_parse_size, &policy->upload_quota_bytes, "a size such as 16G"},
+        {"upload_lifetime", text_parse_duration, &policy->upload_lifetime_ms, "a time such as 168h"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(key, rows[i].key) != 0)
@@ -155,6 +160,8 @@ int policy_load(const char *path, struct policy *ret, struct error *err)
     *ret = (struct policy){.isolation = ISOLATION_CONTAINER,
                            .isolation_min = ISOLATION_PROCESS,
                            .server = {.queue_depth = 256, .queue_wait_ms = 30000},
+                           .upload_quota_bytes = UPLOAD_QUOTA,
+                           .upload_lifetime_ms = UPLOAD_LIFETIME_MS,
                            .source = "built-in"};
     for (int i = 0; i < LIMIT_FIELDS; i++) {
         ret->defaults.value[i] = limit_rows[i].normal;
