@@ -58,7 +58,7 @@ export function frameOf(html) {
   frame.style.height = `${heightOf(page)}px`;
   frame.srcdoc = `<!doctype html><html class="${dark}"><head><meta charset="utf-8">`
     + `<meta http-equiv="Content-Security-Policy" content="${FRAME_POLICY}">`
-    + `<link rel="stylesheet" href="${new URL("frame.css", location.href)}"></head><body>${page.body.innerHTML}</body></html>`;
+    + `<link rel="stylesheet" href="${new URL("./frame.css", import.meta.url)}"></head><body>${page.body.innerHTML}</body></html>`;
   return frame;
 }
 

@@ -1,6 +1,7 @@
 /* cloche keep: a keeper that stays. */
 #include "cli/command.h"
 #include "cli/ending_signals.h"
+#include "cli/pool_option.h"
 #include "cli/report.h"
 
 #include "base/scope.h"
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 static const struct option_row options[] = {
@@ -32,57 +32,10 @@ static const struct option_row options[] = {
 enum { DRAIN_MS = 10000, WARM_MS = 120000 };
 
 struct keep_options {
-    struct pool_options pool;
-    struct string_list preload;
+    struct pool_choice pool;
     const char *config_path;
     bool state, quiet;
 };
-
-static int add_words(struct string_list *into, const char *text)
-{
-    while (*text) {
-        size_t length = strcspn(text, ", ");
-        char name[128];
-        if (length >= sizeof name)
-            return -EINVAL;
-        memcpy(name, text, length);
-        name[length] = '\0';
-        int status = length ? string_list_add(into, name) : 0;
-        if (status < 0)
-            return status;
-        text += length;
-        text += strspn(text, ", ");
-    }
-    return 0;
-}
-
-static int take_number(const struct option_row *row, const char *value, int least, int *into,
-                       struct error *err)
-{
-    char *end;
-    long number = strtol(value, &end, 10);
-    if (*end || end == value || number < least || number > 1000000)
-        return error_spec(err, row->name, "%s: '%.32s' is not a number from %d to 1000000", row->name, value,
-                          least);
-    *into = (int)number;
-    return 0;
-}
-
-static int take_languages(const char *value, bool *into, struct error *err)
-{
-    struct string_list names = {0};
-    int status = add_words(&names, value);
-    for (size_t i = 0; status == 0 && i < names.count; i++) {
-        int kind = kind_by_name(names.items[i]);
-        if (kind >= 0)
-            into[kind] = true;
-        else
-            status = error_spec(err, "language", "language: nothing is kept ready for '%.64s'; there are: %s",
-                                names.items[i], "python, javascript, bash, each also with /process");
-    }
-    string_list_free(&names);
-    return status;
-}
 
 /* 1: help was printed. */
 static int take_option(struct keep_options *into, const struct option_row *row, const char *value,
@@ -93,21 +46,10 @@ static int take_option(struct keep_options *into, const struct option_row *row, 
         help_print(&command_keep);
         return 1;
     }
-    if (strcmp(name, "spares") == 0)
-        return take_number(row, value, 0, &into->pool.minimum, err);
-    if (strcmp(name, "spares-max") == 0)
-        return take_number(row, value, 0, &into->pool.maximum, err);
-    if (strcmp(name, "rotate") == 0)
-        return take_number(row, value, 1, &into->pool.rotate_forks, err);
-    if (strcmp(name, "language") == 0)
-        return take_languages(value, into->pool.is_wanted, err);
-    if (strcmp(name, "preload") == 0) {
-        into->pool.preload = &into->preload;
-        if (add_words(&into->preload, value) < 0)
-            return error_spec(err, "preload", "preload: '%.64s' is not a list of modules", value);
-    } else if (strcmp(name, "image") == 0)
-        into->pool.image = value;
-    else if (strcmp(name, "config") == 0)
+    int taken = pool_option_take(&into->pool, row, value, err);
+    if (taken != 0)
+        return taken < 0 ? taken : 0;
+    if (strcmp(name, "config") == 0)
         into->config_path = value;
     else if (strcmp(name, "state") == 0)
         into->state = true;
@@ -152,19 +94,9 @@ static int show_state(struct error *err)
     return status;
 }
 
-/* A box that waits has some thirty open; the usual soft limit would end at thirty boxes. */
-static void allow_descriptors(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit); /* if not: fewer boxes */
-    }
-}
-
 static int keep(struct keep_options *given, struct error *err)
 {
-    allow_descriptors();
+    pool_option_allow_descriptors();
     struct policy policy = {0};
     int status = policy_load(given->config_path, &policy, err);
     if (status < 0)
@@ -172,7 +104,7 @@ static int keep(struct keep_options *given, struct error *err)
     scope_fd stop_fd = ending_signals_watch(); /* before any thread, which would take them otherwise */
     struct pool *pool = NULL;
     struct service *service = NULL;
-    status = pool_open(&policy, &given->pool, &pool, err);
+    status = pool_open(&policy, &given->pool.options, &pool, err);
     if (status == 0)
         status = service_open(pool, &service, err);
     if (status == 0 && !given->quiet) {
@@ -193,20 +125,15 @@ static int keep(struct keep_options *given, struct error *err)
 static int keep_main(int argc, char **argv)
 {
     struct error err = {0};
-    struct keep_options given = {
-        .pool = {.minimum = POOL_SPARES_DEFAULT, .maximum = POOL_SPARES_MAX_DEFAULT}};
+    struct keep_options given = {.pool = POOL_CHOICE_DEFAULT};
     int status = parse(argc, argv, &given, &err);
-    if (status > 0)
-        return 0;
-    if (given.pool.maximum && given.pool.maximum < given.pool.minimum)
-        given.pool.maximum = given.pool.minimum; /* --spares 100 alone */
-    if (status == 0 && !given.pool.preload) {
-        given.pool.preload = &given.preload;
-        status = add_words(&given.preload, "numpy,pandas,matplotlib.pyplot");
-    }
+    if (status == 0)
+        status = pool_option_finish(&given.pool, &err);
     if (status == 0)
         status = given.state ? show_state(&err) : keep(&given, &err);
-    string_list_free(&given.preload);
+    pool_option_free(&given.pool);
+    if (status > 0)
+        return 0;
     if (status < 0)
         report_error("%s", err.text);
     return status < 0 ? report_error_status(&err) : 0;

@@ -71,17 +71,29 @@ static int listen_at(const char *path, struct error *err)
     return take_fd(&fd);
 }
 
-int service_open(struct pool *pool, struct service **ret, struct error *err)
+int service_open_inside(struct pool *pool, struct service **ret, struct error *err)
 {
     struct service *service = calloc(1, sizeof *service);
     if (!service)
         return error_host(err, -ENOMEM, "no memory for a keeper");
-    *service = (struct service){
-        .pool = pool, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    *service = (struct service){.pool = pool,
+                                .listen_fd = -1,
+                                .lock = PTHREAD_MUTEX_INITIALIZER,
+                                .changed = PTHREAD_COND_INITIALIZER};
+    *ret = service;
+    return 0;
+}
+
+int service_open(struct pool *pool, struct service **ret, struct error *err)
+{
+    struct service *service = NULL;
+    int status = service_open_inside(pool, &service, err);
+    if (status < 0)
+        return status;
     wire_path(service->path, sizeof service->path);
     service->listen_fd = listen_at(service->path, err);
     if (service->listen_fd < 0) {
-        int status = service->listen_fd;
+        status = service->listen_fd;
         free(service);
         return status;
     }
@@ -234,8 +246,16 @@ static int start_connection(struct service *service, int fd)
     return status;
 }
 
+int service_take(struct service *service, int fd)
+{
+    int status = start_connection(service, fd);
+    if (status < 0)
+        close(fd);
+    return status;
+}
+
 /* Those that are under way get their time; then their clients are gone, as far as they can see. */
-static void drain(struct service *service, int drain_ms)
+void service_drain(struct service *service, int drain_ms)
 {
     int64_t until_us = clock_monotonic_us() + (int64_t)drain_ms * 1000;
     bool is_cut = false;
@@ -269,7 +289,7 @@ int service_run(struct service *service, int stop_fd, int drain_ms, struct error
             close(fd);
     }
     unlink(service->path);
-    drain(service, drain_ms);
+    service_drain(service, drain_ms);
     return 0;
 }
 

@@ -13,6 +13,15 @@ struct service;
 
 int service_open(struct pool *pool, struct service **ret, struct error *err);
 
+/* Without a path: its connections are all given to it. */
+int service_open_inside(struct pool *pool, struct service **ret, struct error *err);
+
+/* Serves a connection that is there already, which it takes. -EBUSY when there are too many. */
+int service_take(struct service *service, int fd);
+
+/* Requests under way get drain_ms, then they are cut off; returns when none is left. */
+void service_drain(struct service *service, int drain_ms);
+
 /* Serves until stop_fd is readable; then no new request is taken, and those under way are ended after
  * drain_ms. */
 int service_run(struct service *service, int stop_fd, int drain_ms, struct error *err);

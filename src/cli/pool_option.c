@@ -1,0 +1,103 @@
+#include "cli/pool_option.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static int add_words(struct string_list *into, const char *text)
+{
+    while (*text) {
+        size_t length = strcspn(text, ", ");
+        char name[128];
+        if (length >= sizeof name)
+            return -EINVAL;
+        memcpy(name, text, length);
+        name[length] = '\0';
+        int status = length ? string_list_add(into, name) : 0;
+        if (status < 0)
+            return status;
+        text += length;
+        text += strspn(text, ", ");
+    }
+    return 0;
+}
+
+static int take_number(const struct option_row *row, const char *value, int least, int *into,
+                       struct error *err)
+{
+    char *end;
+    long number = strtol(value, &end, 10);
+    if (*end || end == value || number < least || number > 1000000)
+        return error_spec(err, row->name, "%s: '%.32s' is not a number from %d to 1000000", row->name, value,
+                          least);
+    *into = (int)number;
+    return 0;
+}
+
+static int take_languages(const char *value, bool *into, struct error *err)
+{
+    struct string_list names = {0};
+    int status = add_words(&names, value);
+    for (size_t i = 0; status == 0 && i < names.count; i++) {
+        int kind = kind_by_name(names.items[i]);
+        if (kind >= 0)
+            into[kind] = true;
+        else
+            status = error_spec(err, "language", "language: nothing is kept ready for '%.64s'; there are: %s",
+                                names.items[i], "python, javascript, bash, each also with /process");
+    }
+    string_list_free(&names);
+    return status;
+}
+
+int pool_option_take(struct pool_choice *choice, const struct option_row *row, const char *value,
+                     struct error *err)
+{
+    const char *name = row->name;
+    struct pool_options *options = &choice->options;
+    int status = 0;
+    if (strcmp(name, "spares") == 0)
+        status = take_number(row, value, 0, &options->minimum, err);
+    else if (strcmp(name, "spares-max") == 0)
+        status = take_number(row, value, 0, &options->maximum, err);
+    else if (strcmp(name, "rotate") == 0)
+        status = take_number(row, value, 1, &options->rotate_forks, err);
+    else if (strcmp(name, "language") == 0)
+        status = take_languages(value, options->is_wanted, err);
+    else if (strcmp(name, "image") == 0)
+        options->image = value;
+    else if (strcmp(name, "preload") != 0)
+        return 0;
+    else if (add_words(&choice->preload, value) < 0)
+        return error_spec(err, "preload", "preload: '%.64s' is not a list of modules", value);
+    else
+        options->preload = &choice->preload;
+    return status < 0 ? status : 1;
+}
+
+int pool_option_finish(struct pool_choice *choice, struct error *err)
+{
+    struct pool_options *options = &choice->options;
+    if (options->maximum && options->maximum < options->minimum)
+        options->maximum = options->minimum; /* --spares 100 alone */
+    if (options->preload)
+        return 0;
+    options->preload = &choice->preload;
+    int status = add_words(&choice->preload, "numpy,pandas,matplotlib.pyplot");
+    return status < 0 ? error_host(err, status, "preload") : 0;
+}
+
+void pool_option_free(struct pool_choice *choice)
+{
+    string_list_free(&choice->preload);
+}
+
+void pool_option_allow_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit); /* if not: fewer boxes */
+    }
+}

@@ -1,0 +1,41 @@
+/* The server in front of the keeper: an unprivileged child that speaks HTTP.
+ *
+ * Theory of operation. The child gets, at fixed numbers, the listening socket, the door (door.h), the data
+ * directory, and sealed copies of the configuration and the TLS files, so that it never needs to open
+ * anything outside of the data directory. It has a uid of its own, no capabilities, no_new_privs, and puts on
+ * its own system-call filter before it accepts anything. When it dies its connections break, which ends its
+ * runs; it is started anew, later each time it dies soon. When the keeper dies, the door breaks, and the
+ * server exits. */
+#pragma once
+
+#include "keeper/service.h"
+
+/* Where the server finds what it is given. */
+enum front_descriptor {
+    FRONT_LISTEN = 3,
+    FRONT_DOOR,
+    FRONT_DATA,
+    FRONT_CONFIG,      /* may be closed: no configuration */
+    FRONT_CERTIFICATE, /* both may be closed: no TLS */
+    FRONT_KEY,
+    FRONT_DESCRIPTORS_END,
+};
+
+struct front {
+    int program_fd;          /* cloche-server */
+    const char *config_name; /* for messages */
+    int listen_fd, data_fd;
+    int config_fd, certificate_fd, key_fd; /* -1: none */
+    bool is_local;                         /* on loopback only */
+};
+
+/* Opens the server program: beside this one, or where it is installed. */
+int front_find_program(struct error *err);
+
+/* A copy of a file in memory that its reader needs no rights for. path NULL: -1, without an error. */
+int front_copy_file(const char *path, const char *field, struct error *err);
+
+/* Serves until stop_fd is readable, then ends the server after what is under way, at most drain_ms. `ready`
+ * is called when it answers for the first time. An error only when it never came to that. */
+int front_run(const struct front *front, struct service *service, int stop_fd, int drain_ms,
+              void (*ready)(void *data), void *data, struct error *err);

@@ -1,0 +1,8 @@
+/* The server's own box: from here on it can open nothing outside of its data directory, start no program,
+ * connect to nothing, and see no other process. Before the first thread, which inherit it. */
+#pragma once
+
+#include "base/error.h"
+
+/* data_fd: the data directory. Layers that the kernel does not have are left out, but for the filter. */
+int confine_self(int data_fd, struct error *err);

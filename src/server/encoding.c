@@ -1,0 +1,68 @@
+#include "server/encoding.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { IDENTIFIER_CHARACTERS = 22, ALPHABET = 62 };
+
+static const char alphabet[ALPHABET + 1] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+char *encoding_to_base64(struct slice bytes)
+{
+    if (bytes.length > INT32_MAX / 2)
+        return NULL;
+    char *text = malloc((bytes.length + 2) / 3 * 4 + 1);
+    if (text)
+        EVP_EncodeBlock((unsigned char *)text, (const unsigned char *)bytes.data, (int)bytes.length);
+    return text;
+}
+
+int encoding_from_base64(struct slice text, struct buffer *into)
+{
+    if (text.length % 4 || text.length > INT32_MAX / 2)
+        return -EINVAL;
+    if (!text.length)
+        return 0;
+    /* The library skips white space at both ends, and takes padding for zeros: both are looked at here. */
+    size_t padding = 0;
+    while (padding < 2 && text.data[text.length - 1 - padding] == '=')
+        padding++;
+    for (size_t i = 0; i < text.length - padding; i++)
+        if (text.data[i] == '=' || (unsigned char)text.data[i] <= ' ')
+            return -EINVAL;
+    unsigned char *bytes = malloc(text.length / 4 * 3 + 1);
+    if (!bytes)
+        return -ENOMEM;
+    int length = EVP_DecodeBlock(bytes, (const unsigned char *)text.data, (int)text.length);
+    int status = length < 0 ? -EINVAL : buffer_append(into, bytes, (size_t)length - padding);
+    free(bytes);
+    return status;
+}
+
+void encoding_new_identifier(const char *prefix, char into[IDENTIFIER_SIZE])
+{
+    unsigned char random[64];
+    int at = snprintf(into, IDENTIFIER_SIZE - IDENTIFIER_CHARACTERS, "%s", prefix), made = 0;
+    while (made < IDENTIFIER_CHARACTERS) {
+        if (getrandom(random, sizeof random, 0) != sizeof random)
+            abort(); /* cannot happen for so few bytes; an id that can be guessed must never be made */
+        for (size_t i = 0; i < sizeof random && made < IDENTIFIER_CHARACTERS; i++)
+            if (random[i] < 4 * ALPHABET) /* every character equally often */
+                into[at + made++] = alphabet[random[i] % ALPHABET];
+    }
+    into[at + made] = '\0';
+}
+
+bool encoding_is_identifier(const char *prefix, const char *text)
+{
+    size_t length = strlen(prefix);
+    if (strncmp(text, prefix, length) != 0 || strlen(text) != length + IDENTIFIER_CHARACTERS)
+        return false;
+    return strspn(text + length, alphabet) == IDENTIFIER_CHARACTERS;
+}

@@ -1,0 +1,37 @@
+/* An exchange from inside: for exchange.c, reply.c and dispatch.c only. */
+#pragma once
+
+#include "server/exchange.h"
+#include "server/route.h"
+
+#include <microhttpd.h>
+#include <stdatomic.h>
+
+enum { EXCHANGE_HEADERS_MAX = 8 };
+
+struct exchange {
+    atomic_int holders; /* the connection, and a stream that is being sent */
+    struct server *server;
+    struct MHD_Connection *connection;
+    const char *method; /* of a constant table */
+    char *path;
+    char *parts[ROUTE_PARTS_MAX];
+    const struct route *route;
+    const struct tenant *tenant;
+    int64_t started_us;
+    /* The request's body. */
+    bool is_begun, is_refused, is_too_large, is_counted;
+    struct buffer body;
+    void *body_state;
+    uint64_t body_seen;
+    /* The answer. */
+    struct MHD_Response *response;
+    int status;
+    struct {
+        char *name, *value;
+    } headers[EXCHANGE_HEADERS_MAX];
+    int header_count;
+};
+
+void exchange_hold(struct exchange *exchange);
+void exchange_let_go(struct exchange *exchange);

@@ -1,0 +1,123 @@
+/* cloche-server: HTTP in front of the keeper. Started by `cloche serve` only, see keeper/front.h. */
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/scope.h"
+#include "keeper/door.h"
+#include "keeper/front.h"
+#include "server/confine.h"
+#include "server/dispatch.h"
+#include "server/keeper_link.h"
+#include "server/server.h"
+#include "server/tenant.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+enum { DRAIN_MS = 10000, ARENAS = 4, FILE_MAX = 1 << 20 };
+
+static bool is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+static int name_policy(struct server *server, const char *name)
+{
+    snprintf(server->policy.source, sizeof server->policy.source, "%s", name);
+    return 0;
+}
+
+/* The keeper's copy is there already; only its name is the file's. */
+static int load_policy(struct server *server, const char *name, struct error *err)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", FRONT_CONFIG);
+    if (!is_open(FRONT_CONFIG))
+        return policy_load("/dev/null", &server->policy, err) < 0 ? -EIO : name_policy(server, "built-in");
+    int status = policy_load(path, &server->policy, err);
+    close(FRONT_CONFIG);
+    return status < 0 ? status : name_policy(server, name);
+}
+
+static int read_descriptor(int fd, struct buffer *ret)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int status = file_read_whole(AT_FDCWD, path, FILE_MAX, ret);
+    close(fd);
+    return status;
+}
+
+static void allow_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit); /* if not: fewer connections */
+    }
+}
+
+static int serve(struct server *server, struct error *err)
+{
+    scope_buffer certificate = {0}, key = {0};
+    int status = 0;
+    if (is_open(FRONT_CERTIFICATE)) {
+        status = read_descriptor(FRONT_CERTIFICATE, &certificate);
+        if (status == 0)
+            status = read_descriptor(FRONT_KEY, &key);
+        server->is_secure = true;
+    }
+    if (status == 0)
+        status = tenants_open(server, err);
+    if (status < 0)
+        return err->kind ? status : error_host(err, status, "cannot read what the keeper gave");
+    status = confine_self(server->data_fd, err);
+    if (status < 0)
+        return status;
+    status = dispatch_start(server, certificate.data, key.data);
+    if (status < 0)
+        return error_host(err, status, "cannot serve%s",
+                          certificate.data ? ": are certificate and key in PEM format?" : "");
+    status = door_say(server->door_fd, DOOR_READY, -1);
+    /* All else is done by the connections' threads. */
+    enum door_word word = DOOR_READY;
+    int fd = -1;
+    while (status == 0 && word != DOOR_STOP) {
+        status = door_hear(server->door_fd, &word, &fd);
+        scope_close_fd(&fd);
+    }
+    if (status == 0)
+        dispatch_stop(server, DRAIN_MS);
+    return 0; /* without the keeper there is nothing to finish */
+}
+
+int main(int argc, char **argv)
+{
+    static struct server server;
+    struct error err = {0};
+    if (argc != 3 || !is_open(FRONT_LISTEN) || !is_open(FRONT_DOOR) || !is_open(FRONT_DATA)) {
+        fprintf(stderr, "cloche-server: started by `cloche serve`, not by hand\n");
+        return 1;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    mallopt(M_ARENA_MAX, ARENAS); /* or there would be one for each of very many threads */
+    allow_descriptors();
+    server = (struct server){.listen_fd = FRONT_LISTEN,
+                             .door_fd = FRONT_DOOR,
+                             .data_fd = FRONT_DATA,
+                             .is_local = strcmp(argv[1], "local") == 0,
+                             .links_lock = PTHREAD_MUTEX_INITIALIZER,
+                             .started_us = clock_monotonic_us()};
+    for (int fd = FRONT_LISTEN; fd < FRONT_DESCRIPTORS_END; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    int status = load_policy(&server, argv[2], &err);
+    if (status == 0)
+        status = serve(&server, &err);
+    if (status < 0)
+        fprintf(stderr, "cloche-server: %s\n", err.text);
+    _exit(status < 0 ? 1 : 0); /* threads of connections may be anywhere: nothing is torn down under them */
+}

@@ -1,0 +1,30 @@
+#include "server/origin.h"
+
+#include "server/server.h"
+
+#include <string.h>
+#include <strings.h>
+
+static bool names_this_machine(const char *host)
+{
+    static const char *const names[] = {"localhost", "[::1]"};
+    size_t length = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+    if (host[0] != '[' && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == length)
+        return true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == length && strncasecmp(host, names[i], length) == 0)
+            return true;
+    return false;
+}
+
+bool origin_is_ours(const struct server *server, const struct exchange *exchange)
+{
+    const char *host = exchange_header(exchange, "Host");
+    const char *origin = exchange_header(exchange, "Origin");
+    if (server->is_local && host && !names_this_machine(host))
+        return false;
+    if (!origin)
+        return true;
+    const char *at = strstr(origin, "://");
+    return at && host && strcasecmp(at + 3, host) == 0;
+}

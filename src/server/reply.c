@@ -1,0 +1,239 @@
+/* The answers that a handler can give. */
+#include "base/scope.h"
+#include "base/text.h"
+#include "server/exchange_inside.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { STREAM_BLOCK = 16 << 10 };
+
+#define JSON_TYPE "application/json"
+
+void exchange_set_header(struct exchange *exchange, const char *name, const char *value)
+{
+    if (exchange->response) {
+        MHD_add_response_header(exchange->response, name, value);
+        return;
+    }
+    if (exchange->header_count == EXCHANGE_HEADERS_MAX)
+        return;
+    char *name_copy = strdup(name), *value_copy = strdup(value);
+    if (!name_copy || !value_copy) {
+        free(name_copy);
+        free(value_copy);
+        return;
+    }
+    exchange->headers[exchange->header_count].name = name_copy;
+    exchange->headers[exchange->header_count++].value = value_copy;
+}
+
+static int set_response(struct exchange *exchange, int status, const char *type,
+                        struct MHD_Response *response)
+{
+    if (!response)
+        return -ENOMEM;
+    if (exchange->response)
+        MHD_destroy_response(exchange->response);
+    exchange->response = response;
+    exchange->status = status;
+    if (type)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
+    for (int i = 0; i < exchange->header_count; i++)
+        MHD_add_response_header(response, exchange->headers[i].name, exchange->headers[i].value);
+    return 0;
+}
+
+int exchange_reply_text(struct exchange *exchange, int status, const char *type, struct buffer *takes)
+{
+    struct MHD_Response *response =
+        takes->length ? MHD_create_response_from_buffer(takes->length, takes->data, MHD_RESPMEM_MUST_FREE)
+                      : MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
+    if (!response || !takes->length)
+        buffer_free(takes);
+    *takes = (struct buffer){0};
+    return set_response(exchange, status, type, response);
+}
+
+int exchange_reply_static(struct exchange *exchange, int status, const char *type, struct slice forever)
+{
+    return set_response(exchange, status, type,
+                        MHD_create_response_from_buffer(forever.length, (void *)(uintptr_t)forever.data,
+                                                        MHD_RESPMEM_PERSISTENT));
+}
+
+int exchange_reply_empty(struct exchange *exchange, int status)
+{
+    return exchange_reply_static(exchange, status, NULL, (struct slice){"", 0});
+}
+
+int exchange_reply_json(struct exchange *exchange, int status, json_t *takes)
+{
+    char *text = takes ? json_dumps(takes, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    json_decref(takes);
+    if (!text)
+        return -ENOMEM;
+    struct buffer body = {.data = text, .length = strlen(text)};
+    return exchange_reply_text(exchange, status, JSON_TYPE, &body);
+}
+
+/* What a client sent may stand in a message, cut anywhere. */
+static void set_clean(json_t *object, const char *name, const char *text)
+{
+    scope_buffer clean = {0};
+    if (text && text[0] && text_append_utf8(&clean, text, strlen(text)) == 0)
+        json_object_set_new(object, name, json_stringn(clean.data, clean.length));
+}
+
+int exchange_reply_error(struct exchange *exchange, int status, const char *code, const char *field,
+                         const char *hint, const char *format, ...)
+{
+    char message[1200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    json_t *error = json_pack("{s:s}", "code", code);
+    if (!error)
+        return -ENOMEM;
+    set_clean(error, "message", message);
+    set_clean(error, "field", field);
+    set_clean(error, "hint", hint);
+    return exchange_reply_json(exchange, status, json_pack("{s:o}", "error", error));
+}
+
+int exchange_reply_problem(struct exchange *exchange, const struct error *err)
+{
+    switch (err->kind) {
+    case ERROR_SPEC:
+        return exchange_reply_error(exchange, 422, "unprocessable", err->subject, NULL, "%s", err->text);
+    case ERROR_LAYER:
+        return exchange_reply_error(exchange, 501, "layer_missing", err->subject,
+                                    "GET /v1/doctor tells what holds on this machine", "%s", err->text);
+    default:
+        return exchange_reply_error(exchange, 500, "host_failure", err->subject, NULL, "%s",
+                                    err->text[0] ? err->text : "the host failed");
+    }
+}
+
+struct stream {
+    struct exchange *exchange;
+    struct buffer pending;
+    size_t sent;
+    int state; /* of the last call of next */
+    int (*next)(void *data, struct buffer *into);
+    void (*done)(void *data);
+    void *data;
+};
+
+static ssize_t stream_read(void *data, uint64_t position, char *into, size_t size)
+{
+    (void)position;
+    struct stream *stream = data;
+    while (stream->sent == stream->pending.length && stream->state > 0) {
+        stream->sent = stream->pending.length = 0;
+        stream->state = stream->next(stream->data, &stream->pending);
+    }
+    size_t rest = stream->pending.length - stream->sent;
+    if (rest == 0)
+        return stream->state < 0 ? MHD_CONTENT_READER_END_WITH_ERROR : MHD_CONTENT_READER_END_OF_STREAM;
+    size_t step = rest < size ? rest : size;
+    memcpy(into, stream->pending.data + stream->sent, step);
+    stream->sent += step;
+    return (ssize_t)step;
+}
+
+static void stream_free(void *data)
+{
+    struct stream *stream = data;
+    if (stream->done)
+        stream->done(stream->data);
+    buffer_free(&stream->pending);
+    exchange_let_go(stream->exchange);
+    free(stream);
+}
+
+int exchange_reply_stream(struct exchange *exchange, const char *type,
+                          int (*next)(void *data, struct buffer *into), void (*done)(void *data), void *data)
+{
+    struct stream *stream = calloc(1, sizeof *stream);
+    if (!stream) {
+        if (done)
+            done(data);
+        return -ENOMEM;
+    }
+    *stream = (struct stream){.exchange = exchange, .state = 1, .next = next, .done = done, .data = data};
+    exchange_hold(exchange);
+    struct MHD_Response *response =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, stream_read, stream, stream_free);
+    if (!response) {
+        stream_free(stream);
+        return -ENOMEM;
+    }
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
+    MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* a proxy must not collect events */
+    return set_response(exchange, 200, type, response);
+}
+
+/* 1: a part is asked for; 0: the whole; -ERANGE: what is not there. Several parts at once are not offered:
+ * the whole is a right answer to that. */
+static int read_range(const char *text, uint64_t length, uint64_t *ret_first, uint64_t *ret_last)
+{
+    unsigned long long first, last;
+    int end = 0;
+    if (!text || strncmp(text, "bytes=", 6) != 0 || strchr(text, ','))
+        return 0;
+    text += 6;
+    if (sscanf(text, "-%llu%n", &last, &end) == 1 && !text[end]) {
+        if (last == 0 || length == 0)
+            return -ERANGE;
+        *ret_first = last < length ? length - last : 0;
+        *ret_last = length - 1;
+        return 1;
+    }
+    if (sscanf(text, "%llu-%n", &first, &end) != 1 || end == 0 || text[0] == '-' || text[0] == '+')
+        return 0;
+    last = UINT64_MAX;
+    if (text[end]) {
+        int more = 0;
+        if (sscanf(text + end, "%llu%n", &last, &more) != 1 || text[end + more] || last < first)
+            return 0;
+    }
+    if (first >= length)
+        return -ERANGE;
+    *ret_first = first;
+    *ret_last = last < length ? last : length - 1;
+    return 1;
+}
+
+int exchange_reply_fd(struct exchange *exchange, int takes_fd, uint64_t offset, uint64_t length,
+                      const char *type)
+{
+    scope_fd fd = takes_fd;
+    uint64_t first = 0, last = 0;
+    char text[96];
+    int range = exchange_header(exchange, "If-Range")
+                    ? 0 /* we give no validators, so none can match */
+                    : read_range(exchange_header(exchange, "Range"), length, &first, &last);
+    if (range == -ERANGE) {
+        snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)length);
+        exchange_set_header(exchange, "Content-Range", text);
+        return exchange_reply_error(exchange, 416, "range", "Range", NULL,
+                                    "the range lies outside of %llu bytes", (unsigned long long)length);
+    }
+    uint64_t size = range ? last - first + 1 : length;
+    struct MHD_Response *response = MHD_create_response_from_fd_at_offset64(size, fd, offset + first);
+    if (!response)
+        return -ENOMEM;
+    take_fd(&fd); /* the response's now */
+    MHD_add_response_header(response, MHD_HTTP_HEADER_ACCEPT_RANGES, "bytes");
+    if (range) {
+        snprintf(text, sizeof text, "bytes %llu-%llu/%llu", (unsigned long long)first,
+                 (unsigned long long)last, (unsigned long long)length);
+        MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_RANGE, text);
+    }
+    return set_response(exchange, range ? 206 : 200, type, response);
+}
