@@ -1,5 +1,5 @@
 // Two steps side by side, from where their ways part.
-import { button, find, h } from "./dom.js";
+import { button, h } from "./dom.js";
 import { highlight } from "./highlight.js";
 import { OutputView } from "./output.js";
 
@@ -34,7 +34,7 @@ export class CompareView {
         this.#draw();
       } }));
     this.summary = h("p", { class: "muted", role: "status" });
-    this.columns = h("div", { class: "compare-columns" });
+    this.columns = h("div", { class: "compare-columns", tabindex: -1 });
     place.append(h("div", { class: "pane-head" }, h("h2", {}, "Compare"), this.summary,
       h("div", { class: "row push" }, button("Close", { kind: "small", symbol: "close", onclick: onClose }))), this.columns);
   }
@@ -42,7 +42,7 @@ export class CompareView {
   open(one, other) {
     this.sides = [one, other];
     this.#draw();
-    find("select", this.place)?.focus({ preventScroll: true });
+    this.columns.focus({ preventScroll: true });
   }
 
   #draw() {

@@ -132,6 +132,7 @@ export function chipStrip(place, files, onOpen) {
   const show = () => {
     list.replaceChildren(...files.items.map((item) => chip(files, item, onOpen)));
     hint.hidden = files.items.length > 0;
+    find("span", add).classList.toggle("sr-only", files.items.length > 0);
     place.hidden = files.missing;
   };
   files.addEventListener("change", show);

@@ -22,7 +22,7 @@ const CAUSES = {
 
 const CONTEXT_STATUS = {
   ok: () => ["good", "Done", ""],
-  error: (result) => ["bad", result.error?.name ?? "Failed", result.error?.value ?? ""],
+  error: (result) => ["bad", result.error?.name ? `Ended with ${result.error.name}` : "Failed", ""],
   exit: (result) => [result.exit_code ? "bad" : "good", `Exited with code ${result.exit_code ?? 0}`, ""],
   interrupted: () => ["plain", "Interrupted", "The session goes on: its variables are as they were when it was interrupted."],
 };

@@ -42,8 +42,10 @@ export function textOf(data) {
 }
 
 export class OutputView {
-  constructor(place, { addressFor } = {}) {
+  // `foot` stays in sight below what scrolls; without it, how a run ended comes last.
+  constructor(place, { addressFor, foot = null } = {}) {
     this.place = place;
+    this.foot = foot;
     this.addressFor = addressFor;
     this.clear();
   }
@@ -52,11 +54,12 @@ export class OutputView {
     this.terminal = null;
     this.progress = null;
     this.place.replaceChildren();
+    this.foot?.replaceChildren();
   }
 
-  empty(title, text) {
+  empty(title, text, ...more) {
     this.clear();
-    this.place.append(h("div", { class: "output-empty" }, h("strong", {}, title), h("span", {}, text)));
+    this.place.append(h("div", { class: "output-empty" }, h("strong", {}, title), h("span", {}, text), ...more));
   }
 
   text(text, stream) {
@@ -113,7 +116,7 @@ export class OutputView {
     }
     const cut = (result.truncated?.stdout ?? 0) + (result.truncated?.stderr ?? 0) + (result.truncated_bytes ?? 0);
     if (cut) this.place.append(h("p", { class: "silent" }, `${format.bytes(cut)} of output were cut by its limit.`));
-    this.place.append(outcomeCard(result, limits));
+    (this.foot ?? this.place).append(outcomeCard(result, limits));
   }
 
   // A record from before.

@@ -1,5 +1,6 @@
 // The page Run: each run has a box of its own, which is gone when the run has ended.
-import { find } from "./dom.js";
+import { button, find, h } from "./dom.js";
+import { RUN_EXAMPLES } from "./examples.js";
 import { execute } from "./execute.js";
 import { Record } from "./output.js";
 import { releaseAddresses } from "./results.js";
@@ -19,8 +20,17 @@ export class RunPage {
     find("#output-title").textContent = "Output";
     find("#step-actions").hidden = true;
     if (this.record) workbench.output.show(this.record, this.ceilings);
-    else workbench.output.empty("Nothing has run yet", "Output appears here as it comes.");
+    else workbench.output.empty("Nothing has run yet", "Output appears here as it comes. Or begin with one of these:", this.#suggestions());
     workbench.showState(this.record);
+  }
+
+  #suggestions() {
+    const wanted = ["A plot, as a file", "Output as it comes", "Too much memory", "No way out"];
+    return h("div", { class: "suggestions" }, RUN_EXAMPLES.filter((example) => wanted.includes(example.name))
+      .map((example) => button(example.name, { kind: "small", onclick: () => {
+        this.workbench.useExample(example);
+        this.workbench.press();
+      } })));
   }
 
   async run(code) {

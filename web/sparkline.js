@@ -22,7 +22,7 @@ export class Sparkline {
     this.values.push(Number.isFinite(value) ? value : 0);
     if (this.values.length > this.length) this.values.shift();
     if (this.values.length < 2) return;
-    const path = pathOf(this.values, Math.max(...this.values) || 1);
+    const path = pathOf(this.values, Math.max(...this.values) * 1.35 || 1);
     this.line.setAttribute("d", path);
     this.area.setAttribute("d", `${path}L${WIDTH} ${HEIGHT}L0 ${HEIGHT}Z`);
   }

@@ -98,7 +98,7 @@ export class TreeView {
     const isEnd = row.branch.live && row.branch.head === row.step.id && (row.waiting || row.step.branch === row.branch.id);
     const depth = session.pathTo(row.step).length + (row.waiting ? 1 : 0);
     const item = h("div", { class: `tree-row${row.step.left && !row.waiting ? " left" : ""}${marked === row.step.id && !row.waiting ? " marked" : ""}`,
-      role: "treeitem", "aria-level": depth, "aria-selected": selected, tabindex: selected ? 0 : -1, dataset: { step: row.step.id, branch: row.branch.id },
+      role: "treeitem", "aria-level": depth, "aria-selected": String(selected), tabindex: selected ? 0 : -1, dataset: { step: row.step.id, branch: row.branch.id },
       onclick: () => this.onSelect(row.step, row.waiting ? row.branch : null) },
     h("div", { class: "tree-title" }, h("span", { class: row.waiting || row.step.state === "start" ? "" : "code" }, titleOf(row)),
       isEnd && h("span", { class: `tag lane-${row.lane % COLOURS}` }, row.branch.name)),

@@ -23,7 +23,7 @@ export class Workbench {
     this.languages = { run: "python", session: "python" };
     this.buttons = { run: find("#run"), stop: find("#stop"), copy: find("#copy-output") };
     this.state = find("#run-state");
-    this.output = new OutputView(find("#output"));
+    this.output = new OutputView(find("#output"), { foot: find("#outcome") });
     this.editor = new Editor(find("#editor"), { onRun: () => this.press(), onChange: (text) => this.#keep(text) });
     this.limits = new Limits(find("#limit-controls"), find("#limits > summary"));
     this.onRun = onRun;
@@ -71,6 +71,7 @@ export class Workbench {
 
   setMode(mode) {
     this.mode = mode;
+    this.#lendLimits(null);
     const known = LANGUAGES.filter((language) => mode === "run" || language.sessions);
     this.languageSelect.replaceChildren(...known.map((language) => h("option", { value: language.id }, language.name)));
     this.setLanguage(this.language, true);
@@ -104,10 +105,21 @@ export class Workbench {
   #useExample() {
     const chosen = this.#examples.find((example) => example.language === this.language && example.name === this.exampleSelect.value);
     this.exampleSelect.value = "";
-    if (!chosen) return;
+    if (chosen) this.useExample(chosen);
+  }
+
+  useExample(chosen) {
+    if (chosen.language !== this.language) this.setLanguage(chosen.language);
     this.setCode(chosen.code);
-    if (chosen.limits) this.limits.set(chosen.limits);
+    this.#lendLimits(chosen.limits);
     this.editor.focus();
+  }
+
+  // Limits of an example are for that example only.
+  #lendLimits(limits) {
+    if (this.lent) this.limits.set(this.lent);
+    this.lent = limits ? Object.fromEntries(Object.keys(limits).map((name) => [name, this.limits.values[name]])) : null;
+    if (limits) this.limits.set(limits);
   }
 
   press() {
