@@ -67,7 +67,7 @@ function bar(name, used, most, text) {
 }
 
 function usageBars(usage, limits) {
-  const cpu = (usage.cpu_user_ms ?? 0) + (usage.cpu_system_ms ?? 0);
+  const cpu = usage.cpu_ms ?? (usage.cpu_user_ms ?? 0) + (usage.cpu_system_ms ?? 0);
   const rows = [
     ["Time", usage.wall_ms, limits.wall, format.milliseconds],
     ["CPU", cpu, limits.cpu, format.milliseconds],
@@ -90,7 +90,7 @@ function layersOf(result) {
 // The whole card below the output.
 export function outcomeCard(result, limits) {
   const [tone, title, sentence] = describe(result, limits);
-  const facts = [result.isolation, result.usage?.peak_pids && format.plural(result.usage.peak_pids, "process", "processes"),
+  const facts = [result.isolation, result.usage?.peak_pids && `${format.plural(result.usage.peak_pids, "process", "processes")} at most`,
     result.usage?.disk_bytes && `${format.bytes(result.usage.disk_bytes)} written`].filter(Boolean);
   return h("section", { class: `outcome ${tone}`, "aria-label": "How it ended" },
     h("div", { class: "outcome-head" }, h("span", { class: "dot" }), h("strong", { class: "outcome-title" }, title),

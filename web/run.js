@@ -20,7 +20,7 @@ export class RunPage {
     find("#output-title").textContent = "Output";
     find("#step-actions").hidden = true;
     if (this.record) workbench.output.show(this.record, this.ceilings);
-    else workbench.output.empty("Nothing has run yet", "Output appears here as it comes. Or begin with one of these:", this.#suggestions());
+    else workbench.output.empty("Nothing has run yet", "Output appears here as it comes.", this.#suggestions());
     workbench.showState(this.record);
   }
 
@@ -40,7 +40,7 @@ export class RunPage {
     this.ceilings = workbench.limits.ceilings();
     releaseAddresses();
     workbench.begin();
-    const body = { language: workbench.language, code, collect: "inline", ...workbench.limits.request(), ...this.files.request() };
+    const body = { language: workbench.language, code, collect: "url", ...workbench.limits.request(), ...this.files.request() };
     await execute("/v1/run", body, { record, signal: this.stopper.signal, on: (kind, payload) => workbench.take(kind, payload) });
     this.record = record;
     workbench.end(record);

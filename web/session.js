@@ -7,6 +7,7 @@ import * as format from "./format.js";
 import { Session } from "./session_model.js";
 import { TreeView } from "./tree.js";
 
+const LIFE = { ttl: "4h", idle: "1h", runs_max: 1000 }; // somebody sits in front of it
 const GRACE_MS = 3000; // an interrupt that does not help within this ends the request
 
 export class SessionPage {
@@ -213,7 +214,7 @@ export class SessionPage {
     const { workbench, session } = this;
     if (session.isStarted && workbench.language !== session.language) await session.end();
     if (!session.isStarted) {
-      const options = { language: workbench.language, ...workbench.limits.request(), ...this.files.request() };
+      const options = { language: workbench.language, ...LIFE, ...workbench.limits.request(), ...this.files.request() };
       await session.start(options, workbench.limits.ceilings());
     } else if (session.current === null) {
       await session.fork(this.#selected);

@@ -108,11 +108,25 @@ export class Session extends EventTarget {
   // Keeps the state after a step, so that it can be forked or returned to later. Not every language can.
   async #remember(step, branch) {
     if (this.language !== "python" || !branch.live) return;
-    try {
-      step.checkpoint = (await api.post(`/v1/sandboxes/${branch.sandbox}/checkpoints`, { name: `step ${step.id}` })).id;
-    } catch (error) {
-      step.unkept = api.wordsOf(error);
+    const path = `/v1/sandboxes/${branch.sandbox}/checkpoints`;
+    for (let tries = 2; tries > 0; tries -= 1) {
+      try {
+        step.checkpoint = (await api.post(path, { name: `step ${step.id}` })).id;
+        return;
+      } catch (error) {
+        if (error.status !== 409 || !(await this.#forgetOldest(branch))) return; // then its steps are run again
+      }
     }
+  }
+
+  // There is a number of checkpoints that a box may have. The start is kept.
+  async #forgetOldest(branch) {
+    const oldest = this.steps.find((step) => step.id > 0 && step.checkpoint && this.branchOf(step).sandbox === branch.sandbox);
+    if (!oldest) return false;
+    const { checkpoint } = oldest;
+    oldest.checkpoint = null;
+    await api.remove(`/v1/sandboxes/${branch.sandbox}/checkpoints/${checkpoint}`).catch(() => {});
+    return true;
   }
 
   async run(code, { on, signal } = {}) {

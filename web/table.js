@@ -11,6 +11,15 @@ function cellText(value) {
   return String(value);
 }
 
+// Times without what every one of them has: midnight, and no seconds' parts.
+function shortened(rows, types) {
+  const wholeDays = types.map((type, at) => /^datetime/.test(type ?? "") && rows.every((row) => !row[at] || /T00:00:00(\.0+)?$/.test(row[at])));
+  return rows.map((row) => row.map((value, at) => {
+    if (!/^datetime/.test(types[at] ?? "") || typeof value !== "string") return value;
+    return wholeDays[at] ? value.slice(0, 10) : value.replace("T", " ").replace(/\.0+$/, "");
+  }));
+}
+
 function compare(one, other) {
   if (one === null || one === undefined) return 1;
   if (other === null || other === undefined) return -1;
@@ -23,7 +32,7 @@ export class Table {
   constructor({ columns, types = [], index = null, rows, row_count: rowCount = rows.length, column_count: columnCount = columns.length }) {
     this.columns = columns;
     this.types = types;
-    this.entries = rows.map((row, at) => ({ row, label: index ? index[at] : null, at }));
+    this.entries = shortened(rows, types).map((row, at) => ({ row, label: index ? index[at] : null, at }));
     this.hasIndex = Boolean(index);
     this.numeric = columns.map((_, at) => rows.some((row) => typeof row[at] === "number")
       && rows.every((row) => row[at] === null || row[at] === undefined || typeof row[at] === "number"));
