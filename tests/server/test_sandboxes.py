@@ -346,7 +346,8 @@ def test_what_happens_is_told_as_events(serving):
 
 # ---- losses: at the end, for they need servers of their own ----
 
-def test_sandboxes_are_lost_with_their_server_and_that_is_told(serving):
+def test_sandboxes_are_lost_with_their_server_and_that_is_told(fresh):
+    serving = fresh()
     sandbox = make(serving)
     sandbox.run("1")
     deleted = make(serving)
