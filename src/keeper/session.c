@@ -12,7 +12,7 @@
 
 enum {
     LOOK_MS = 1000,
-    GRACE_MS = 1000, /* for what runs in a session that is ended */
+    GRACE_MS = 1000,             /* for what runs in a session that is ended */
     REMEMBER_US = 600 * 1000000, /* how long one that has ended can be asked why */
     ENDER_STACK_BYTES = 256 << 10,
 };

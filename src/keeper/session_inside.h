@@ -54,7 +54,7 @@ struct session {
     char *owner;
     json_t *spec;
     struct limits limits; /* of each of its boxes */
-    char *about; /* JSON text; NULL: none */
+    char *about;          /* JSON text; NULL: none */
     bool is_cold;
     int64_t created_ms, ttl_ms, idle_ms;
     int64_t opened_us, until_us, most_us; /* most: no extension goes beyond */

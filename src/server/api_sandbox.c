@@ -37,7 +37,8 @@ static json_t *preset_limits(struct exchange *exchange, const char *name)
     scope_spec *spec = spec_new();
     int status = spec ? run_preset_apply(exchange_server(exchange), name, spec, &err) : -ENOMEM;
     if (status < 0) {
-        exchange_reply_error(exchange, 400, "bad_request", "preset", NULL, "preset: there is only \"analyst\"");
+        exchange_reply_error(exchange, 400, "bad_request", "preset", NULL,
+                             "preset: there is only \"analyst\"");
         return NULL;
     }
     json_t *limits = json_object();
