@@ -79,6 +79,7 @@ static int serve(struct server *server, struct error *err)
         status = store_open(server->data_fd, &server->store, err);
     if (status < 0)
         return err->kind ? status : error_host(err, status, "cannot read what the keeper gave");
+    server->memory_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     status = confine_self(server->data_fd, err);
     if (status < 0)
         return status;

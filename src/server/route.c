@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct route_family *const families[] = {&routes_system, &routes_run, &routes_sandbox,
-                                                      &routes_files, &routes_web};
+static const struct route_family *const families[] = {&routes_system,  &routes_state, &routes_run,
+                                                      &routes_sandbox, &routes_files, &routes_web};
 
 static int hex_digit(char c)
 {

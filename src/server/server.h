@@ -32,4 +32,5 @@ struct server {
     int idle_links[SERVER_IDLE_LINKS];
     int idle_link_count;
     int64_t started_us;
+    int memory_fd; /* /proc/self/statm, opened while it could be */
 };

@@ -48,7 +48,13 @@ static int answer_asset(struct exchange *exchange)
     return answer_file(exchange, path);
 }
 
+static int answer_description(struct exchange *exchange)
+{
+    return answer_file(exchange, "openapi.json");
+}
+
 static const struct route rows[] = {
+    {"GET", "/v1/openapi.json", answer_description, ROUTE_OPEN, "this API, as OpenAPI 3.1"},
     {"GET", "/", answer_index, ROUTE_OPEN | ROUTE_NOT_COUNTED, "the playground"},
     {"GET", "/assets/{path...}", answer_asset, ROUTE_OPEN | ROUTE_NOT_COUNTED, "its parts"},
 };
