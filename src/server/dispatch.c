@@ -233,7 +233,7 @@ int dispatch_start(struct server *server, const char *certificate, const char *k
     errno = 0;
     server->daemon = MHD_start_daemon(
         MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
-            MHD_USE_ERROR_LOG | (certificate ? MHD_USE_TLS : 0),
+            MHD_USE_ERROR_LOG | MHD_ALLOW_UPGRADE | (certificate ? MHD_USE_TLS : 0),
         0, NULL, NULL, handle, NULL, MHD_OPTION_EXTERNAL_LOGGER, keep_quiet, NULL, MHD_OPTION_LISTEN_SOCKET,
         server->listen_fd, MHD_OPTION_URI_LOG_CALLBACK, begin, server, MHD_OPTION_NOTIFY_COMPLETED, complete,
         server, MHD_OPTION_NOTIFY_CONNECTION, count_connection, server, MHD_OPTION_CONNECTION_LIMIT,

@@ -1,4 +1,4 @@
-/* An exchange from inside: for exchange.c, reply.c and dispatch.c only. */
+/* An exchange from inside: for exchange.c, reply.c, websocket.c and dispatch.c only. */
 #pragma once
 
 #include "server/exchange.h"
@@ -35,3 +35,6 @@ struct exchange {
 
 void exchange_hold(struct exchange *exchange);
 void exchange_let_go(struct exchange *exchange);
+
+/* Makes it the answer, with the headers that were set; NULL: -ENOMEM. */
+int reply_set(struct exchange *exchange, int status, const char *type, struct MHD_Response *response);

@@ -31,8 +31,7 @@ void exchange_set_header(struct exchange *exchange, const char *name, const char
     exchange->headers[exchange->header_count++].value = value_copy;
 }
 
-static int set_response(struct exchange *exchange, int status, const char *type,
-                        struct MHD_Response *response)
+int reply_set(struct exchange *exchange, int status, const char *type, struct MHD_Response *response)
 {
     if (!response)
         return -ENOMEM;
@@ -55,14 +54,14 @@ int exchange_reply_text(struct exchange *exchange, int status, const char *type,
     if (!response || !takes->length)
         buffer_free(takes);
     *takes = (struct buffer){0};
-    return set_response(exchange, status, type, response);
+    return reply_set(exchange, status, type, response);
 }
 
 int exchange_reply_static(struct exchange *exchange, int status, const char *type, struct slice forever)
 {
-    return set_response(exchange, status, type,
-                        MHD_create_response_from_buffer(forever.length, (void *)(uintptr_t)forever.data,
-                                                        MHD_RESPMEM_PERSISTENT));
+    return reply_set(exchange, status, type,
+                     MHD_create_response_from_buffer(forever.length, (void *)(uintptr_t)forever.data,
+                                                     MHD_RESPMEM_PERSISTENT));
 }
 
 int exchange_reply_empty(struct exchange *exchange, int status)
@@ -175,7 +174,7 @@ int exchange_reply_stream(struct exchange *exchange, const char *type,
     }
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
     MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* a proxy must not collect events */
-    return set_response(exchange, 200, type, response);
+    return reply_set(exchange, 200, type, response);
 }
 
 /* 1: a part is asked for; 0: the whole; -ERANGE: what is not there. Several parts at once are not offered:
@@ -235,5 +234,5 @@ int exchange_reply_fd(struct exchange *exchange, int takes_fd, uint64_t offset, 
                  (unsigned long long)last, (unsigned long long)length);
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_RANGE, text);
     }
-    return set_response(exchange, range ? 206 : 200, type, response);
+    return reply_set(exchange, range ? 206 : 200, type, response);
 }

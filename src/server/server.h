@@ -11,6 +11,7 @@
 struct MHD_Daemon;
 struct store;
 struct tenants;
+struct sandbox_journal;
 
 enum { SERVER_IDLE_LINKS = 64 };
 
@@ -24,6 +25,7 @@ struct server {
     struct MHD_Daemon *daemon;
     struct tenants *tenants; /* of tenant.h */
     struct store *store;     /* uploaded files */
+    struct sandbox_journal *sandboxes;
     struct metrics metrics;
     atomic_bool is_draining;
     atomic_int exchanges; /* under way, but for health and the like */
