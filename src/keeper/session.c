@@ -12,6 +12,7 @@
 
 enum {
     LOOK_MS = 1000,
+    GRACE_MS = 1000,             /* for what runs in a session that is ended */
     REMEMBER_US = 600 * 1000000, /* how long one that has ended can be asked why */
     ENDER_STACK_BYTES = 256 << 10,
 };
@@ -97,6 +98,19 @@ static int copy_terms(struct session *session, const struct session_terms *terms
                : -ENOMEM;
 }
 
+/* As they will be when the spec is read for a box; what cannot be read is told then. */
+static void take_limits(struct session *session)
+{
+    session->limits = session->table->policy->defaults;
+    scope_free char *text = json_dumps(session->spec, JSON_COMPACT);
+    scope_spec *spec = spec_new();
+    if (!text || !spec || spec_read_json(spec, text, strlen(text), NULL) < 0)
+        return;
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        if (spec->limit_set[i])
+            session->limits.value[i] = spec->limits.value[i];
+}
+
 struct session *session_add(struct session_table *table, const struct session_terms *terms, struct error *err)
 {
     if (table->is_closing || table->alive >= SESSIONS_MAX) {
@@ -111,6 +125,7 @@ struct session *session_add(struct session_table *table, const struct session_te
         return NULL;
     }
     session->table = table;
+    take_limits(session);
     session->number = ++table->made;
     session->created_ms = clock_unix_ms();
     session->opened_us = session->idle_since_us = clock_monotonic_us();
@@ -174,6 +189,29 @@ static bool has_visitors(const struct session *session)
     return false;
 }
 
+/* Forks in other sessions live on after it, and would end with a box that is killed: so what runs in one that
+ * has some is asked first. With the lock held. */
+static void stop_work(struct session *session, const char *why)
+{
+    struct session_table *table = session->table;
+    int64_t until_us = clock_monotonic_us() + GRACE_MS * 1000;
+    bool is_killed = false;
+    for (struct slot *slot = session->slots; session->working && slot; slot = slot->next)
+        if (slot->context && context_has_forks(slot->context))
+            context_interrupt(slot->context);
+        else if (slot->context)
+            context_cancel(slot->context, why);
+    while (session->working || has_visitors(session)) {
+        clock_wait(&table->changed, &table->lock, LOOK_MS / 10);
+        if (is_killed || clock_monotonic_us() < until_us)
+            continue;
+        is_killed = true;
+        for (struct slot *slot = session->slots; slot; slot = slot->next)
+            if (slot->context)
+                context_cancel(slot->context, why);
+    }
+}
+
 /* With the lock held, which it lets go of meanwhile. */
 static void end_locked(struct session *session, enum cause cause, const char *why)
 {
@@ -186,11 +224,7 @@ static void end_locked(struct session *session, enum cause cause, const char *wh
     session->is_ending = true;
     session->cause = cause;
     snprintf(session->detail, sizeof session->detail, "%s", why);
-    for (struct slot *slot = session->slots; slot; slot = slot->next)
-        if (slot->context)
-            context_cancel(slot->context, why);
-    while (session->working || has_visitors(session))
-        pthread_cond_wait(&table->changed, &table->lock);
+    stop_work(session, why);
     struct slot *slots = session->slots;
     struct point *points = session->points;
     session->slots = NULL;

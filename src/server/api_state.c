@@ -163,7 +163,7 @@ static int answer_stats(struct exchange *exchange)
     json_t *stats =
         json_pack("{s:s, s:I, s:b, s:o, s:I, s:o, s:i, s:o, s:o, s:o}", "version", CLOCHE_VERSION, "uptime_s",
                   (json_int_t)((clock_monotonic_us() - server->started_us) / 1000000), "single_user",
-                  tenants_is_single_user(server), "runs", causes, "runs_refused",
+                  tenants_is_single_user(server->tenants), "runs", causes, "runs_refused",
                   (json_int_t)atomic_load(&server->metrics.runs_refused), "latency",
                   latency_object(&server->metrics), "connections", atomic_load(&server->metrics.connections),
                   "pool", state, "memory", memory, "machine", machine_object());

@@ -2,6 +2,7 @@
 
 #include "base/scope.h"
 #include "server/exchange_inside.h"
+#include "server/idempotency.h"
 #include "server/keeper_link.h"
 #include "server/server.h"
 
@@ -48,6 +49,11 @@ const char *exchange_path(const struct exchange *exchange)
     return exchange->path;
 }
 
+const char *exchange_pattern(const struct exchange *exchange)
+{
+    return exchange->route->pattern;
+}
+
 struct query_call {
     void (*call)(void *data, const char *name, const char *value);
     void *data;
@@ -91,8 +97,15 @@ const struct tenant *exchange_tenant(const struct exchange *exchange)
     return exchange->tenant;
 }
 
+const char *exchange_key_id(const struct exchange *exchange)
+{
+    return exchange->key_id;
+}
+
 int exchange_client_fd(const struct exchange *exchange)
 {
+    if (exchange->recording)
+        return -1;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     return info ? info->connect_fd : -1;
@@ -183,6 +196,7 @@ void exchange_let_go(struct exchange *exchange)
         free(exchange->headers[i].name);
         free(exchange->headers[i].value);
     }
+    recording_free(exchange->recording);
     buffer_free(&exchange->body);
     free(exchange->path);
     free(exchange);

@@ -6,6 +6,7 @@
 #include "keeper/client.h"
 #include "keeper/wire.h"
 #include "server/keeper_link.h"
+#include "server/run_gate.h"
 #include "server/server.h"
 #include "server/store.h"
 #include "server/tenant.h"
@@ -235,6 +236,7 @@ int run_job_finish(struct run_job *job, struct buffer *ret, struct error *err)
 
 void run_job_close(struct run_job *job)
 {
+    run_gate_leave(job);
     scope_close_fd(&job->link_fd);
     for (size_t i = 0; i < job->request.file_count; i++)
         if (job->request.files[i].held_sha256[0])

@@ -24,8 +24,11 @@ struct server {
     struct policy policy;
     struct MHD_Daemon *daemon;
     struct tenants *tenants; /* of tenant.h */
-    struct store *store;     /* uploaded files */
+    struct admission *admission;
+    struct journal *journal;
+    struct audit *audit;
     struct sandbox_journal *sandboxes;
+    struct store *store; /* uploaded files */
     struct metrics metrics;
     atomic_bool is_draining;
     atomic_int exchanges; /* under way, but for health and the like */
