@@ -16,7 +16,7 @@
 enum {
     CONNECTIONS_MAX = 4096,
     IDLE_S = 120,
-    MEMORY_BYTES = 64 << 10, /* of a connection: all its headers and the buffer for its body */
+    MEMORY_BYTES = 256 << 10, /* of a connection: all its headers and the buffer for its body */
     INCREMENT_BYTES = 16 << 10,
     STACK_BYTES = 256 << 10,
     DISCARD_MAX = 8 << 20, /* of a body that nobody wants, so that its sender gets to read the answer */

@@ -124,7 +124,7 @@ bool exchange_wants_events(const struct exchange *exchange)
 }
 
 /* The parser goes down one call a level, on a small stack: how deep is looked at before. */
-static bool is_too_deep(struct slice text)
+bool exchange_is_too_deep(struct slice text)
 {
     int depth = 0;
     bool in_string = false;
@@ -154,7 +154,7 @@ int exchange_json(struct exchange *exchange, json_t **ret)
         *ret = json_object();
         return *ret ? 0 : -ENOMEM;
     }
-    if (is_too_deep(body)) {
+    if (exchange_is_too_deep(body)) {
         exchange_reply_error(exchange, 400, "bad_request", NULL, NULL,
                              "the body is nested deeper than %d levels", JSON_DEPTH_MAX);
         return -EINVAL;

@@ -48,6 +48,9 @@ void *exchange_body_state(const struct exchange *exchange);
  * not an object, too deep, a field twice. An empty body is an empty object. */
 int exchange_json(struct exchange *exchange, json_t **ret);
 
+/* JSON that is nested too deeply for a parser on a thread's stack; asked before it is parsed. */
+bool exchange_is_too_deep(struct slice text);
+
 /* Who asks; never NULL in a handler. */
 const struct tenant *exchange_tenant(const struct exchange *exchange);
 

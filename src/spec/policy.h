@@ -9,7 +9,9 @@
  *   image_store = /srv/images
  *   languages = /etc/cloche/ruby.json      (may be given several times)
  *   server.memory = 8G       what runs of `cloche serve` may use at one time; server.cpus the same
- *   server.queue = 256       how many may wait for that; server.queue_wait = 30s how long */
+ *   server.queue = 256       how many may wait for that; server.queue_wait = 30s how long
+ *   upload_quota = 16G       of the files that one tenant of a server keeps
+ *   upload_lifetime = 168h   after which they go, at the latest */
 #pragma once
 
 #include "base/bytes.h"
@@ -42,6 +44,7 @@ struct policy {
     char *image_store; /* NULL: the default place */
     struct string_list languages;
     struct policy_server server;
+    int64_t upload_quota_bytes, upload_lifetime_ms;
     char source[256]; /* the file that it came from, or "built-in" */
 };
 
