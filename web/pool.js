@@ -15,7 +15,7 @@ const FIGURES = [
     note: (stats) => (stats.p99 ? `99 of 100 within ${format.milliseconds(stats.p99)}` : "no runs yet") },
   { id: "rate", name: "Runs a second", rate: (stats) => stats.runs, say: format.number, note: (stats) => `${format.number(stats.runs)} since the start` },
   { id: "running", name: "Running now", value: (stats) => stats.running, say: format.number, note: (stats) => stats.runningNote },
-  { id: "memory", name: "Memory", value: (stats) => stats.memory, say: format.bytes, note: (stats) => stats.memoryNote },
+  { id: "memory", name: "Memory of it all", value: (stats) => stats.memory, say: format.bytes, note: (stats) => stats.memoryNote },
 ];
 
 const CAUSE_NAMES = { exit: "Ended by themselves", signal: "By a signal", wall_time: "Out of time", cpu_time: "Out of CPU time", memory: "Out of memory",
@@ -38,7 +38,7 @@ export function digest({ pool = {}, runs = {}, latency = {}, memory = {}, machin
     running: queue?.running ?? pool.running ?? 0,
     runningNote: queue ? `${format.number(queue.waiting)} waiting` : format.plural(connections ?? 0, "connection"),
     memory: (memory.server_bytes ?? 0) + (memory.keeper_bytes ?? 0) + (pool.spares ?? 0) * (pool.spare_bytes ?? 0),
-    memoryNote: machine.memory_free_bytes ? `server, keeper and waiting boxes · ${format.bytes(machine.memory_free_bytes)} free` : "",
+    memoryNote: machine.memory_free_bytes ? `${format.bytes(machine.memory_free_bytes)} free on the machine` : "",
   };
 }
 

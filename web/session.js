@@ -196,7 +196,7 @@ export class SessionPage {
     const { workbench, session } = this;
     this.stopper = new AbortController();
     this.#closeCompare();
-    workbench.begin();
+    workbench.begin(session.isStarted ? session.ceilings : workbench.limits.ceilings());
     let record = null;
     try {
       await this.#prepare();
