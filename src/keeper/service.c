@@ -1,7 +1,10 @@
 #include "keeper/service.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/scope.h"
+#include "keeper/run_service.h"
+#include "keeper/session_service.h"
 #include "keeper/wire.h"
 
 #include <errno.h>
@@ -20,6 +23,7 @@ enum { BACKLOG = 512, CONNECTIONS_MAX = 1024, STACK_BYTES = 512 << 10, ANSWER_MS
 
 struct service {
     struct pool *pool;
+    struct session_table *sessions; /* NULL: it keeps none */
     int listen_fd;
     char path[400];
     pthread_mutex_t lock;
@@ -32,6 +36,7 @@ struct connection {
     struct connection *next;
     struct service *service;
     int fd;
+    bool is_inside; /* given by the server: paths of its choice are refused */
 };
 
 /* Is there a keeper behind this connection? One that was killed may leave a child for a moment, which holds
@@ -110,38 +115,14 @@ static bool is_own_client(int fd)
            (who.uid == geteuid() || who.uid == 0);
 }
 
-static int answer_run(struct connection *connection, const json_t *request, struct buffer *code, int *fds)
+static json_int_t own_memory_bytes(void)
 {
-    scope_spec *spec = spec_new();
-    struct error err = {0};
-    struct result *result = NULL;
-    int status = spec ? wire_to_spec(json_object_get(request, "spec"), spec, &err)
-                      : error_host(&err, -ENOMEM, "no memory for a request");
-    if (status == 0 && spec->has_code) { /* moved, not copied */
-        spec->code = *code;
-        *code = (struct buffer){0};
-    }
-    if (status == 0 && fds[0] >= 0) {
-        spec->stdin_kind = STDIN_DESCRIPTOR;
-        spec->stdin_fd = fds[0];
-    }
-    struct supervise_io io = {
-        .forward_fd = {fds[1], fds[2]},
-        .for_terminal = {fds[1] >= 0 && isatty(fds[1]), fds[2] >= 0 && isatty(fds[2])},
-        .cancel_fd = connection->fd, /* nothing comes while a run is under way, but its end */
-    };
-    if (status == 0)
-        status = pool_serve(connection->service->pool, spec, &io, &result, &err);
-    if (status < 0)
-        return wire_send(connection->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
-                         (struct slice){"", 0}, NULL, 0);
-    bool wants_json = json_is_true(json_object_get(request, "json"));
-    char *text = wants_json ? result_to_json(result, json_is_true(json_object_get(request, "pretty"))) : NULL;
-    status = wire_send(connection->fd, json_pack("{s:o}", "result", wire_from_result(result)),
-                       (struct slice){text ? text : "", text ? strlen(text) : 0}, NULL, 0);
-    free(text);
-    result_free(result);
-    return status;
+    char text[128];
+    long long pages = 0;
+    if (file_read_attribute(AT_FDCWD, "/proc/self/statm", text, sizeof text) < 0 ||
+        sscanf(text, "%*s %lld", &pages) != 1)
+        return 0;
+    return pages * sysconf(_SC_PAGESIZE);
 }
 
 /* What is said of python stands for itself, and again among the kinds. */
@@ -159,14 +140,14 @@ static int answer_state(struct connection *connection)
                                               (json_int_t)kind->spare_bytes));
     }
     const struct pool_kind_state *python = &state.kinds[0];
-    json_t *answer =
-        json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s, s:o}", "pid", (int)getpid(),
-                  "spares", python->spares, "target", python->target, "running", state.running, "zygotes",
-                  state.zygotes.zygotes, "hits", (json_int_t)python->hits, "misses",
-                  (json_int_t)python->misses, "rotations", (json_int_t)state.zygotes.rotations, "failures",
-                  (json_int_t)(python->failures + state.zygotes.failures), "spare_bytes",
-                  (json_int_t)python->spare_bytes, "zygote_pid", (int)state.zygotes.pid, "failure",
-                  pool_failure(connection->service->pool), "kinds", list);
+    json_t *answer = json_pack(
+        "{s:i, s:I, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s, s:o}", "pid", (int)getpid(),
+        "memory_bytes", own_memory_bytes(), "spares", python->spares, "target", python->target, "running",
+        state.running, "zygotes", state.zygotes.zygotes, "hits", (json_int_t)python->hits, "misses",
+        (json_int_t)python->misses, "rotations", (json_int_t)state.zygotes.rotations, "failures",
+        (json_int_t)(python->failures + state.zygotes.failures), "spare_bytes",
+        (json_int_t)python->spare_bytes, "zygote_pid", (int)state.zygotes.pid, "failure",
+        pool_failure(connection->service->pool), "kinds", list);
     return wire_send(connection->fd, answer, (struct slice){"", 0}, NULL, 0);
 }
 
@@ -174,7 +155,9 @@ static int answer(struct connection *connection)
 {
     json_t *request = NULL;
     scope_buffer body = {0};
-    int fds[WIRE_DESCRIPTORS] = {-1, -1, -1};
+    int fds[WIRE_DESCRIPTORS];
+    for (int i = 0; i < WIRE_DESCRIPTORS; i++)
+        fds[i] = -1;
     int status = wire_receive(connection->fd, &request, &body, fds);
     if (status < 0)
         return status;
@@ -185,10 +168,13 @@ static int answer(struct connection *connection)
         error_host(&err, -EPROTO,
                    "the keeper is of version " CLOCHE_VERSION ", the client is not: restart it");
     else if (type && strcmp(type, "run") == 0)
-        status = answer_run(connection, request, &body, fds);
+        status = run_answer(&(struct run_order){connection->service->pool, connection->fd,
+                                                connection->is_inside, request, &body, fds});
     else if (type && strcmp(type, "state") == 0)
         status = answer_state(connection);
-    else
+    else if (!type || !connection->service->sessions ||
+             !session_answer(connection->service->sessions, connection->fd, type, request,
+                             (struct slice){body.data ? body.data : "", body.length}, fds, &status))
         error_host(&err, -EPROTO, "the keeper does not know this request");
     if (err.kind)
         status = wire_send(connection->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
@@ -219,12 +205,12 @@ static void *connection_main(void *data)
     return NULL;
 }
 
-static int start_connection(struct service *service, int fd)
+static int start_connection(struct service *service, int fd, bool is_inside)
 {
     struct connection *connection = malloc(sizeof *connection);
     if (!connection)
         return -ENOMEM;
-    *connection = (struct connection){.service = service, .fd = fd};
+    *connection = (struct connection){.service = service, .fd = fd, .is_inside = is_inside};
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
@@ -246,9 +232,24 @@ static int start_connection(struct service *service, int fd)
     return status;
 }
 
+void service_keep_sessions(struct service *service, struct session_table *sessions)
+{
+    service->sessions = sessions;
+}
+
+/* Twice: a connection may have had a request to open one in its hands. */
+void service_end_sessions(struct service *service)
+{
+    if (!service->sessions)
+        return;
+    session_table_end_all(service->sessions);
+    service_drain(service, 0);
+    session_table_end_all(service->sessions);
+}
+
 int service_take(struct service *service, int fd)
 {
-    int status = start_connection(service, fd);
+    int status = start_connection(service, fd, true);
     if (status < 0)
         close(fd);
     return status;
@@ -285,7 +286,7 @@ int service_run(struct service *service, int stop_fd, int drain_ms, struct error
         if (!polled[0].revents)
             continue;
         int fd = accept4(service->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0 && (!is_own_client(fd) || start_connection(service, fd) < 0))
+        if (fd >= 0 && (!is_own_client(fd) || start_connection(service, fd, false) < 0))
             close(fd);
     }
     unlink(service->path);
