@@ -61,18 +61,48 @@ static int receive_answer(int fd, json_t **ret, struct buffer *body, struct erro
     return err->code < 0 ? err->code : -EIO;
 }
 
+/* Which of the descriptors that go along is what. */
+static json_t *place_descriptors(const struct client_run *run, int *fds, size_t *count)
+{
+    static const char *const streams[] = {"stdin", "stdout", "stderr"};
+    json_t *places = json_object();
+    for (size_t i = 0; i < 3; i++)
+        if (run->fds[i] >= 0) {
+            json_object_set_new(places, streams[i], json_integer((json_int_t)*count));
+            fds[(*count)++] = run->fds[i];
+        }
+    if (run->has_output) {
+        json_object_set_new(places, "output", json_integer((json_int_t)*count));
+        fds[(*count)++] = run->output_fd;
+    }
+    json_t *inputs = run->input_count ? json_array() : NULL;
+    for (size_t i = 0; i < run->input_count && *count < WIRE_DESCRIPTORS; i++) {
+        if (json_array_append_new(
+                inputs, json_pack("{s:s, s:i}", "name", run->inputs[i].name, "fd", (int)*count)) < 0) {
+            json_decref(inputs);
+            json_decref(places);
+            return NULL;
+        }
+        fds[(*count)++] = run->inputs[i].fd;
+    }
+    if (inputs)
+        json_object_set_new(places, "inputs", inputs);
+    return places;
+}
+
 int client_send(int fd, const struct client_run *run, struct error *err)
 {
     const struct spec *spec = run->spec;
-    json_t *request = json_pack("{s:s, s:s, s:o, s:b, s:b}", "type", "run", "version", CLOCHE_VERSION, "spec",
-                                wire_from_spec(spec), "json", run->wants_json, "pretty", run->pretty);
+    int fds[WIRE_DESCRIPTORS];
+    size_t count = 0;
+    json_t *request =
+        json_pack("{s:s, s:s, s:o, s:b, s:b, s:b, s:b, s:o}", "type", "run", "version", CLOCHE_VERSION,
+                  "spec", wire_from_spec(spec), "json", run->wants_json, "pretty", run->pretty, "cold",
+                  run->is_cold, "progress", run->wants_progress, "fds", place_descriptors(run, fds, &count));
     if (!request)
         return error_host(err, -EILSEQ, "the request holds text that is not UTF-8");
-    size_t count = 0;
-    while (count < WIRE_DESCRIPTORS && run->fds[count] >= 0)
-        count++;
     struct slice code = {spec->code.data ? spec->code.data : "", spec->has_code ? spec->code.length : 0};
-    int status = wire_send(fd, request, code, run->fds, count);
+    int status = wire_send(fd, request, code, fds, count);
     return status < 0 ? error_host(err, status, "the keeper went away") : 0;
 }
 

@@ -8,11 +8,24 @@
 /* A connection, or -ENOENT (and other errno) when no keeper is running. */
 int client_connect(void);
 
+struct client_input {
+    const char *name; /* below /data/input */
+    int fd;           /* a regular file */
+};
+
 struct client_run {
     const struct spec *spec; /* validated; its stdin is fds[0] */
     int fds[3];              /* where the program's streams go; -1: nowhere */
     bool wants_json, pretty;
     int cancel_fd; /* readable: give up; -1: never */
+    /* For the server, whose paths mean nothing to the keeper: files that it has opened, and a directory in
+     * which the keeper makes another, "files", for what is collected. */
+    const struct client_input *inputs;
+    size_t input_count;
+    bool has_output;
+    int output_fd;
+    bool is_cold;        /* no spare is taken */
+    bool wants_progress; /* the caller reads the answers itself: some are {"progress": …} */
 };
 
 /* The result, without its files and texts; those are in the JSON, if it is wanted. */

@@ -212,6 +212,14 @@ int collect_open_target(const char *path, struct error *err)
                : error_host(err, status < 0 ? status : -errno, "cannot open the output directory '%s'", path);
 }
 
+int collect_open_target_of(const struct spec *spec, struct error *err)
+{
+    if (spec->output_fd < 0)
+        return spec->output_directory ? collect_open_target(spec->output_directory, err) : -1;
+    int fd = fcntl(spec->output_fd, F_DUPFD_CLOEXEC, 3);
+    return fd >= 0 ? fd : error_host(err, -errno, "cannot open the output directory");
+}
+
 int collect_files(int output_fd, int into_fd, const struct limits *limits, struct result *result,
                   struct error *err)
 {

@@ -10,6 +10,10 @@
  * when it cannot be had, and nobody puts another in its place meanwhile. */
 int collect_open_target(const char *path, struct error *err);
 
+/* The same for a spec: a copy of the descriptor that it brings, its directory, or -1 with no error when it
+ * wants no files. */
+int collect_open_target_of(const struct spec *spec, struct error *err);
+
 /* output_fd: the box's output directory. into_fd -1: only hash. What is left out is listed with its reason.
  */
 int collect_files(int output_fd, int into_fd, const struct limits *limits, struct result *result,

@@ -378,8 +378,8 @@ static int run_in_spare(struct shelf *shelf, struct spec *spec, const struct sup
                         struct result **ret, struct error *err)
 {
     struct pool *pool = shelf->pool;
-    scope_fd target = spec->output_directory ? collect_open_target(spec->output_directory, err) : -1;
-    if (spec->output_directory && target < 0)
+    scope_fd target = collect_open_target_of(spec, err);
+    if (target < 0 && (spec->output_directory || spec->output_fd >= 0))
         return target;
     struct spare *spare = NULL;
     int status = take(shelf, &spare, err);
@@ -408,6 +408,12 @@ int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *
     if (err)
         *err = (struct error){0};
     return keeper_run_validated(spec, pool->policy, io, ret, err);
+}
+
+int pool_serve_cold(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
+                    struct error *err)
+{
+    return keeper_run(spec, pool->policy, io, ret, err);
 }
 
 void pool_hint(struct pool *pool, int spares)

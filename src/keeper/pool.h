@@ -43,6 +43,10 @@ bool pool_await_warm(struct pool *pool, int timeout_ms);
 int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
                struct error *err);
 
+/* The same in a box that is made for it, although there may be spares. */
+int pool_serve_cold(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
+                    struct error *err);
+
 /* A conversation starts: have so many spares of python more ready than demand asks for, for a while. */
 void pool_hint(struct pool *pool, int spares);
 

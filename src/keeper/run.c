@@ -245,8 +245,8 @@ int keeper_run_validated(struct spec *spec, const struct policy *policy, const s
     if (status < 0)
         return status;
     run.image = image;
-    scope_fd target = spec->output_directory ? collect_open_target(spec->output_directory, err) : -1;
-    if (spec->output_directory && target < 0)
+    scope_fd target = collect_open_target_of(spec, err);
+    if (target < 0 && (spec->output_directory || spec->output_fd >= 0))
         return target;
     run.target_fd = target;
     if (spec->isolation == ISOLATION_CONTAINER)

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "keeper/run_service.h"
 #include "keeper/wire.h"
 
 #include <errno.h>
@@ -32,6 +33,7 @@ struct connection {
     struct connection *next;
     struct service *service;
     int fd;
+    bool is_inside; /* given by the server: paths of its choice are refused */
 };
 
 /* Is there a keeper behind this connection? One that was killed may leave a child for a moment, which holds
@@ -110,40 +112,6 @@ static bool is_own_client(int fd)
            (who.uid == geteuid() || who.uid == 0);
 }
 
-static int answer_run(struct connection *connection, const json_t *request, struct buffer *code, int *fds)
-{
-    scope_spec *spec = spec_new();
-    struct error err = {0};
-    struct result *result = NULL;
-    int status = spec ? wire_to_spec(json_object_get(request, "spec"), spec, &err)
-                      : error_host(&err, -ENOMEM, "no memory for a request");
-    if (status == 0 && spec->has_code) { /* moved, not copied */
-        spec->code = *code;
-        *code = (struct buffer){0};
-    }
-    if (status == 0 && fds[0] >= 0) {
-        spec->stdin_kind = STDIN_DESCRIPTOR;
-        spec->stdin_fd = fds[0];
-    }
-    struct supervise_io io = {
-        .forward_fd = {fds[1], fds[2]},
-        .for_terminal = {fds[1] >= 0 && isatty(fds[1]), fds[2] >= 0 && isatty(fds[2])},
-        .cancel_fd = connection->fd, /* nothing comes while a run is under way, but its end */
-    };
-    if (status == 0)
-        status = pool_serve(connection->service->pool, spec, &io, &result, &err);
-    if (status < 0)
-        return wire_send(connection->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
-                         (struct slice){"", 0}, NULL, 0);
-    bool wants_json = json_is_true(json_object_get(request, "json"));
-    char *text = wants_json ? result_to_json(result, json_is_true(json_object_get(request, "pretty"))) : NULL;
-    status = wire_send(connection->fd, json_pack("{s:o}", "result", wire_from_result(result)),
-                       (struct slice){text ? text : "", text ? strlen(text) : 0}, NULL, 0);
-    free(text);
-    result_free(result);
-    return status;
-}
-
 /* What is said of python stands for itself, and again among the kinds. */
 static int answer_state(struct connection *connection)
 {
@@ -174,7 +142,9 @@ static int answer(struct connection *connection)
 {
     json_t *request = NULL;
     scope_buffer body = {0};
-    int fds[WIRE_DESCRIPTORS] = {-1, -1, -1};
+    int fds[WIRE_DESCRIPTORS];
+    for (int i = 0; i < WIRE_DESCRIPTORS; i++)
+        fds[i] = -1;
     int status = wire_receive(connection->fd, &request, &body, fds);
     if (status < 0)
         return status;
@@ -185,7 +155,8 @@ static int answer(struct connection *connection)
         error_host(&err, -EPROTO,
                    "the keeper is of version " CLOCHE_VERSION ", the client is not: restart it");
     else if (type && strcmp(type, "run") == 0)
-        status = answer_run(connection, request, &body, fds);
+        status = run_answer(&(struct run_order){connection->service->pool, connection->fd,
+                                                connection->is_inside, request, &body, fds});
     else if (type && strcmp(type, "state") == 0)
         status = answer_state(connection);
     else
@@ -219,12 +190,12 @@ static void *connection_main(void *data)
     return NULL;
 }
 
-static int start_connection(struct service *service, int fd)
+static int start_connection(struct service *service, int fd, bool is_inside)
 {
     struct connection *connection = malloc(sizeof *connection);
     if (!connection)
         return -ENOMEM;
-    *connection = (struct connection){.service = service, .fd = fd};
+    *connection = (struct connection){.service = service, .fd = fd, .is_inside = is_inside};
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
@@ -248,7 +219,7 @@ static int start_connection(struct service *service, int fd)
 
 int service_take(struct service *service, int fd)
 {
-    int status = start_connection(service, fd);
+    int status = start_connection(service, fd, true);
     if (status < 0)
         close(fd);
     return status;
@@ -285,7 +256,7 @@ int service_run(struct service *service, int stop_fd, int drain_ms, struct error
         if (!polled[0].revents)
             continue;
         int fd = accept4(service->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0 && (!is_own_client(fd) || start_connection(service, fd) < 0))
+        if (fd >= 0 && (!is_own_client(fd) || start_connection(service, fd, false) < 0))
             close(fd);
     }
     unlink(service->path);

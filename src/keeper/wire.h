@@ -11,7 +11,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
-enum { WIRE_DESCRIPTORS = 3, WIRE_HEADER_MAX = 8 << 20, WIRE_BODY_MAX = 256 << 20 };
+/* Three streams, a directory for files, and inputs. */
+enum { WIRE_DESCRIPTORS = 4 + SPEC_GRANTS_MAX, WIRE_HEADER_MAX = 8 << 20, WIRE_BODY_MAX = 256 << 20 };
 
 /* The socket's path: $CLOCHE_KEEPER, or this user's own in the state directory. */
 void wire_path(char *into, size_t size);

@@ -1,3 +1,113 @@
+/* Runs: one-shot, in a box of their own. */
+#include "base/clock.h"
+#include "base/scope.h"
+#include "server/keeper_link.h"
 #include "server/route.h"
+#include "server/run_job.h"
+#include "server/run_stream.h"
+#include "server/server.h"
 
-const struct route_family routes_run = {0};
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+/* Waits for the result; the client's going away cancels the run. */
+static int await(struct run_job *job, struct error *err)
+{
+    for (;;) {
+        struct pollfd polled[] = {
+            {.fd = job->link_fd, .events = POLLIN},
+            {.fd = job->is_cancelled ? -1 : exchange_client_fd(job->exchange), .events = POLLRDHUP}};
+        if (poll(polled, 2, -1) < 0 && errno != EINTR)
+            return error_host(err, -errno, "cannot wait for the keeper");
+        if (polled[0].revents) {
+            json_t *progress = NULL;
+            int status = run_job_receive(job, &progress, err);
+            json_decref(progress);
+            if (status != 0)
+                return status;
+        } else if (polled[1].revents) {
+            run_job_cancel(job);
+        }
+    }
+}
+
+static int answer_whole(struct run_job *job)
+{
+    struct error err = {0};
+    struct buffer text = {0};
+    int status = run_job_start(job, -1, -1, false, &err);
+    if (status == 0)
+        status = await(job, &err);
+    if (status > 0) {
+        metrics_count_run(&job->server->metrics, job->result->cause, clock_monotonic_us() - job->started_us);
+        status = run_job_finish(job, &text, &err);
+    } else {
+        atomic_fetch_add(&job->server->metrics.runs_refused, 1);
+    }
+    status = status < 0 ? exchange_reply_problem(job->exchange, &err)
+                        : exchange_reply_text(job->exchange, 200, "application/json", &text);
+    run_job_close(job);
+    return status;
+}
+
+static int answer_run(struct exchange *exchange)
+{
+    struct run_job job = {.exchange = exchange,
+                          .server = exchange_server(exchange),
+                          .room = {.fd = -1},
+                          .link_fd = -1,
+                          .started_us = clock_monotonic_us()};
+    if (run_request_read(exchange, &job.request) < 0) {
+        atomic_fetch_add(&job.server->metrics.runs_refused, 1);
+        run_job_close(&job);
+        return 0;
+    }
+    encoding_new_identifier("run_", job.id);
+    exchange_set_header(exchange, "X-Run-Id", job.id);
+    return job.request.wants_events ? run_stream_answer(&job) : answer_whole(&job);
+}
+
+/* Types that a browser may show; the policy beside them keeps scripts of theirs from running. */
+static const char *type_of(const char *path)
+{
+    static const char *const types[][2] = {
+        {".png", "image/png"},       {".jpg", "image/jpeg"}, {".jpeg", "image/jpeg"},
+        {".svg", "image/svg+xml"},   {".gif", "image/gif"},  {".webp", "image/webp"},
+        {".csv", "text/csv"},        {".txt", "text/plain"}, {".json", "application/json"},
+        {".pdf", "application/pdf"}, {".html", "text/html"},
+    };
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && i < sizeof types / sizeof *types; i++)
+        if (strcasecmp(dot, types[i][0]) == 0)
+            return types[i][1];
+    return "application/octet-stream";
+}
+
+static int answer_file(struct exchange *exchange)
+{
+    struct run_room room = {.fd = -1};
+    struct stat what;
+    const char *path = exchange_part(exchange, 1);
+    int status = run_room_find(exchange_server(exchange), exchange_part(exchange, 0),
+                               exchange_tenant(exchange), &room);
+    scope_fd fd = status < 0 ? status : run_room_open_file(&room, path);
+    run_room_close(&room, true);
+    if (fd < 0 || fstat(fd, &what) < 0)
+        return exchange_reply_error(exchange, 404, "not_found", NULL,
+                                    "files are kept for an hour, of runs with \"collect\":\"url\"",
+                                    "there is no such file");
+    exchange_set_header(exchange, "Content-Security-Policy",
+                        "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:");
+    exchange_set_header(exchange, "X-Content-Type-Options", "nosniff");
+    return exchange_reply_fd(exchange, take_fd(&fd), 0, (uint64_t)what.st_size, type_of(path));
+}
+
+static const struct route rows[] = {
+    {"POST", "/v1/run", answer_run, 0, "run code or a command in a fresh box"},
+    {"GET", "/v1/runs/{id}/files/{path...}", answer_file, 0, "a file that a run left in /data/output"},
+};
+
+const struct route_family routes_run = ROUTE_FAMILY(rows);

@@ -201,9 +201,6 @@ static void complete(void *data, struct MHD_Connection *connection, void **state
     *state = NULL;
     if (!exchange)
         return;
-    keeper_link_release(exchange->server);
-    if (exchange->is_counted)
-        atomic_fetch_sub(&exchange->server->exchanges, 1);
     exchange_let_go(exchange);
 }
 

@@ -15,7 +15,8 @@ int event_append(struct buffer *into, const char *name, json_t *takes)
 {
     size_t length = into->length;
     int status = buffer_print(into, "event: %s\ndata: ", name);
-    if (status == 0 && (!takes || json_dump_callback(takes, append_piece, into, JSON_COMPACT) < 0))
+    if (status == 0 &&
+        (!takes || json_dump_callback(takes, append_piece, into, JSON_COMPACT | JSON_REAL_PRECISION(12)) < 0))
         status = -ENOMEM;
     if (status == 0)
         status = buffer_append(into, "\n\n", 2);

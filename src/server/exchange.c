@@ -2,6 +2,8 @@
 
 #include "base/scope.h"
 #include "server/exchange_inside.h"
+#include "server/keeper_link.h"
+#include "server/server.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -168,6 +170,9 @@ void exchange_let_go(struct exchange *exchange)
 {
     if (!exchange || atomic_fetch_sub(&exchange->holders, 1) > 1)
         return;
+    keeper_link_release(exchange->server);
+    if (exchange->is_counted)
+        atomic_fetch_sub(&exchange->server->exchanges, 1);
     if (exchange->response)
         MHD_destroy_response(exchange->response);
     if (exchange->body_state && exchange->route && exchange->route->chunk_done)

@@ -50,15 +50,19 @@ int keeper_link_take(struct server *server, struct error *err)
     return fd;
 }
 
-void keeper_link_release(struct server *server)
+void keeper_link_give(struct server *server, int fd)
 {
-    if (own_link < 0)
-        return;
     pthread_mutex_lock(&server->links_lock);
     if (server->idle_link_count < SERVER_IDLE_LINKS)
-        server->idle_links[server->idle_link_count++] = take_fd(&own_link);
+        server->idle_links[server->idle_link_count++] = take_fd(&fd);
     pthread_mutex_unlock(&server->links_lock);
-    scope_close_fd(&own_link);
+    scope_close_fd(&fd);
+}
+
+void keeper_link_release(struct server *server)
+{
+    if (own_link >= 0)
+        keeper_link_give(server, take_fd(&own_link));
 }
 
 void keeper_links_close(struct server *server)

@@ -23,4 +23,7 @@ void keeper_link_release(struct server *server);
  * another thread; the caller closes it. */
 int keeper_link_take(struct server *server, struct error *err);
 
+/* Gives back one that was taken and is as it was: others may have it. */
+void keeper_link_give(struct server *server, int fd);
+
 void keeper_links_close(struct server *server);

@@ -7,6 +7,7 @@
 #include "server/confine.h"
 #include "server/dispatch.h"
 #include "server/keeper_link.h"
+#include "server/run_room.h"
 #include "server/server.h"
 #include "server/tenant.h"
 
@@ -78,6 +79,7 @@ static int serve(struct server *server, struct error *err)
     status = confine_self(server->data_fd, err);
     if (status < 0)
         return status;
+    run_rooms_sweep(server, true);
     status = dispatch_start(server, certificate.data, key.data);
     if (status < 0)
         return error_host(err, status, "cannot serve%s",

@@ -12,7 +12,7 @@ struct spec *spec_new(void)
 {
     struct spec *spec = calloc(1, sizeof *spec);
     if (spec)
-        spec->stdin_fd = -1;
+        spec->stdin_fd = spec->output_fd = -1;
     return spec;
 }
 

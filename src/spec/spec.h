@@ -10,6 +10,7 @@
 #include "spec/policy.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 enum { SPEC_GRANTS_MAX = 64, SPEC_ARGUMENTS_MAX = 1024, SPEC_CODE_MAX = 16 << 20 };
 
@@ -23,6 +24,9 @@ struct grant {
     enum grant_kind kind;
     char *host_path; /* absolute after validation */
     char *name;      /* GRANT_INPUT: the name below /data/input */
+    bool is_pinned;  /* it must be this very file: who granted it could put another at its path */
+    dev_t device;
+    ino_t inode;
 };
 
 enum stdin_kind {
@@ -49,6 +53,7 @@ struct spec {
     struct grant grants[SPEC_GRANTS_MAX];
     size_t grant_count;
     char *output_directory; /* host directory that collected files are written to; NULL: only their hashes */
+    int output_fd;          /* the same, opened by the caller, whose it stays; -1: none */
     struct string_list accepted; /* limits or layers that the caller does without, by name */
     enum stdin_kind stdin_kind;
     int stdin_fd;
@@ -71,6 +76,10 @@ int spec_set(struct spec *spec, const char *field, const char *value, struct err
 
 /* A JSON object; unknown fields are refused by name. */
 int spec_read_json(struct spec *spec, const char *text, size_t length, struct error *err);
+
+/* The same for one that is parsed already (a json_t of jansson's). */
+struct json_t;
+int spec_read_object(struct spec *spec, const struct json_t *object, struct error *err);
 
 /* Fills defaults, applies ceilings, resolves paths, reads the code file. After this the spec does not change.
  */

@@ -143,6 +143,19 @@ static int set_field(struct spec *spec, const char *name, const json_t *value, s
     return refuse_unknown(name, err);
 }
 
+int spec_read_object(struct spec *spec, const struct json_t *object, struct error *err)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value)
+    {
+        int status = set_field(spec, name, value, err);
+        if (status < 0)
+            return status;
+    }
+    return 0;
+}
+
 int spec_read_json(struct spec *spec, const char *text, size_t length, struct error *err)
 {
     json_error_t where;
@@ -150,17 +163,8 @@ int spec_read_json(struct spec *spec, const char *text, size_t length, struct er
     if (!root)
         return error_spec(err, "spec", "the spec is not valid JSON: line %d, column %d: %s", where.line,
                           where.column, where.text);
-    int status = 0;
-    if (!json_is_object(root))
-        status = error_spec(err, "spec", "the spec must be a JSON object");
-    const char *name;
-    json_t *value;
-    json_object_foreach(root, name, value)
-    {
-        if (status < 0)
-            break;
-        status = set_field(spec, name, value, err);
-    }
+    int status = json_is_object(root) ? spec_read_object(spec, root, err)
+                                      : error_spec(err, "spec", "the spec must be a JSON object");
     json_decref(root);
     return status;
 }

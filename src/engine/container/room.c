@@ -53,6 +53,8 @@ static int open_grant(const struct box *box, const struct grant *grant, struct r
         return error_host(err, -errno, "cannot look at '%s'", grant->host_path);
     if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
         return error_spec(err, "input", "'%s' is neither a file nor a directory", grant->host_path);
+    if (grant->is_pinned && (status.st_dev != grant->device || status.st_ino != grant->inode))
+        return error_host(err, -ESTALE, "'%s' is not what was granted", grant->host_path);
     ret->host_path = grant->host_path;
     ret->device = status.st_dev;
     ret->inode = status.st_ino;

@@ -75,6 +75,10 @@ static int copy_input(int input_fd, const struct grant *grant)
     scope_fd into = openat(input_fd, grant->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (from < 0 || into < 0)
         return -errno;
+    struct stat what;
+    if (grant->is_pinned &&
+        (fstat(from, &what) < 0 || what.st_dev != grant->device || what.st_ino != grant->inode))
+        return -ESTALE;
     for (;;) {
         ssize_t moved = copy_file_range(from, NULL, into, NULL, 1 << 30, 0);
         if (moved == 0)

@@ -1,0 +1,115 @@
+#include "keeper/run_service.h"
+
+#include "base/scope.h"
+#include "keeper/handed.h"
+#include "keeper/wire.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <linux/sockios.h>
+
+static int stream_of(const struct run_order *order, const char *name)
+{
+    int place = handed_place(json_object_get(json_object_get(order->request, "fds"), name));
+    return place < 0 ? -1 : order->fds[place];
+}
+
+enum { PROGRESS_US = 250000 };
+
+struct progress {
+    const struct run_order *order;
+    int64_t told_us;
+};
+
+/* Must not block: told only to who has read what was told before. */
+static void tell_progress(void *data, int64_t elapsed_us, const struct measurement *now)
+{
+    struct progress *progress = data;
+    const struct run_order *order = progress->order;
+    int unread = 0;
+    if (elapsed_us - progress->told_us < PROGRESS_US)
+        return;
+    progress->told_us = elapsed_us;
+    if (ioctl(order->fd, SIOCOUTQ, &unread) < 0 || unread > 0)
+        return;
+    wire_send(order->fd,
+              json_pack("{s:{s:f, s:f, s:I, s:I, s:I}}", "progress", "wall_ms", (double)elapsed_us / 1000,
+                        "cpu_ms", (double)(now->cpu_user_us + now->cpu_system_us) / 1000, "memory_bytes",
+                        (json_int_t)now->memory_bytes, "pids", (json_int_t)now->pids, "disk_bytes",
+                        (json_int_t)now->disk_bytes),
+              (struct slice){"", 0}, NULL, 0);
+}
+
+static int prepare(const struct run_order *order, struct spec *spec, struct error *err)
+{
+    int status = wire_to_spec(json_object_get(order->request, "spec"), spec, err);
+    if (status < 0)
+        return status;
+    if (spec->has_code) { /* moved, not copied */
+        spec->code = *order->code;
+        *order->code = (struct buffer){0};
+    }
+    int input = stream_of(order, "stdin");
+    if (input >= 0) {
+        spec->stdin_kind = STDIN_DESCRIPTOR;
+        spec->stdin_fd = input;
+    }
+    if (!order->is_inside)
+        return 0;
+    if (spec->grant_count || spec->output_directory)
+        return error_spec(err, "inputs", "a path of this machine cannot be granted from outside");
+    const json_t *places = json_object_get(order->request, "fds");
+    status = handed_take_inputs(json_object_get(places, "inputs"), order->fds, spec, err);
+    int output = stream_of(order, "output");
+    if (status == 0 && output >= 0) {
+        spec->output_fd = handed_make_output(output, err);
+        status = spec->output_fd < 0 ? spec->output_fd : 0;
+    }
+    return status;
+}
+
+static int send_result(const struct run_order *order, const struct result *result)
+{
+    bool wants_json = json_is_true(json_object_get(order->request, "json"));
+    char *text =
+        wants_json ? result_to_json(result, json_is_true(json_object_get(order->request, "pretty"))) : NULL;
+    int status = wire_send(order->fd, json_pack("{s:o}", "result", wire_from_result(result)),
+                           (struct slice){text ? text : "", text ? strlen(text) : 0}, NULL, 0);
+    free(text);
+    return status;
+}
+
+int run_answer(const struct run_order *order)
+{
+    scope_spec *spec = spec_new();
+    struct error err = {0};
+    struct result *result = NULL;
+    int status = spec ? prepare(order, spec, &err) : error_host(&err, -ENOMEM, "no memory for a request");
+    int output = stream_of(order, "stdout"), errors = stream_of(order, "stderr");
+    struct progress progress = {.order = order};
+    struct supervise_io io = {
+        .forward_fd = {output, errors},
+        .for_terminal = {output >= 0 && isatty(output), errors >= 0 && isatty(errors)},
+        .progress = json_is_true(json_object_get(order->request, "progress")) ? tell_progress : NULL,
+        .data = &progress,
+        .cancel_fd = order->fd, /* nothing comes while a run is under way, but its end */
+    };
+    if (status == 0)
+        status = json_is_true(json_object_get(order->request, "cold"))
+                     ? pool_serve_cold(order->pool, spec, &io, &result, &err)
+                     : pool_serve(order->pool, spec, &io, &result, &err);
+    if (spec && spec->output_fd >= 0) {
+        int given = handed_give_output(spec->output_fd);
+        if (status == 0 && given < 0)
+            status = error_host(&err, given, "cannot hand over the collected files");
+        scope_close_fd(&spec->output_fd);
+    }
+    status = status < 0 ? wire_send(order->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
+                                    (struct slice){"", 0}, NULL, 0)
+                        : send_result(order, result);
+    result_free(result);
+    return status;
+}

@@ -1,0 +1,233 @@
+#include "server/run_request.h"
+
+#include "base/text.h"
+#include "server/encoding.h"
+#include "server/server.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Those that a spec has too; paths of the host are none of a client's business. */
+static const char *const spec_fields[] = {"language", "code",           "command", "args", "env",
+                                          "image",    "isolation",      "accept",  "cwd",  "stdin",
+                                          "limits",   "compile_limits", NULL};
+static const char *const all_fields[] = {
+    "language", "code",   "command",        "args",  "env",    "image",   "isolation", "accept", "cwd",
+    "stdin",    "limits", "compile_limits", "files", "preset", "collect", "warm",      "stream", NULL};
+static const char *const file_fields[] = {"name", "content_base64", "content", "upload", NULL};
+
+static const struct {
+    const char *preset, *field, *value;
+} presets[] = {
+    /* Two cores for two minutes, and room for a data set of a gigabyte in memory. */
+    {"analyst", "memory", "4G"}, {"analyst", "cpus", "2"},  {"analyst", "wall", "120s"},
+    {"analyst", "cpu", "240s"},  {"analyst", "disk", "1G"}, {"analyst", "pids", "128"},
+};
+
+int run_preset_apply(const struct server *server, const char *name, struct spec *spec, struct error *err)
+{
+    int status = -ENOENT;
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++) {
+        int field = limit_find(presets[i].field);
+        if (strcmp(presets[i].preset, name) != 0 || spec->limit_set[field]) {
+            status = strcmp(presets[i].preset, name) == 0 ? 0 : status;
+            continue;
+        }
+        status = spec_set(spec, presets[i].field, presets[i].value, err);
+        if (status < 0)
+            return status;
+        int64_t *value = &spec->limits.value[field]; /* as much of it as the operator allows */
+        if (*value > server->policy.ceilings.value[field])
+            *value = server->policy.ceilings.value[field];
+    }
+    return status;
+}
+
+static bool is_among(const char *name, const char *const *list)
+{
+    for (; *list; list++)
+        if (strcmp(name, *list) == 0)
+            return true;
+    return false;
+}
+
+int run_refuse_unknown(struct exchange *exchange, const json_t *object, const char *const *known,
+                       const char *what)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, name, value)
+    {
+        if (is_among(name, known))
+            continue;
+        struct text_guess guess = {.given = name};
+        for (const char *const *word = known; *word; word++)
+            text_guess_offer(&guess, *word);
+        exchange_reply_error(exchange, 400, "bad_request", name, NULL, "'%.64s' is not a field of %s%s%s%s",
+                             name, what, guess.nearest ? "; did you mean '" : "",
+                             guess.nearest ? guess.nearest : "", guess.nearest ? "'?" : "");
+        return -EINVAL;
+    }
+    return 0;
+}
+
+static int refuse(struct exchange *exchange, const char *field, const char *message)
+{
+    exchange_reply_error(exchange, 400, "bad_request", field, NULL, "%s: %s", field, message);
+    return -EINVAL;
+}
+
+static int read_switch(struct exchange *exchange, const json_t *body, const char *name, bool normal,
+                       bool *ret)
+{
+    const json_t *value = json_object_get(body, name);
+    *ret = value ? json_is_true(value) : normal;
+    return !value || json_is_boolean(value) ? 0 : refuse(exchange, name, "must be true or false");
+}
+
+static int read_collect(struct exchange *exchange, const json_t *body, enum run_collect *ret)
+{
+    const json_t *value = json_object_get(body, "collect");
+    const char *text = json_string_value(value);
+    *ret = RUN_COLLECT_LIST;
+    if (!value || json_is_false(value))
+        return 0;
+    *ret = text && strcmp(text, "url") == 0 ? RUN_COLLECT_URL : RUN_COLLECT_INLINE;
+    if (json_is_true(value) || (text && (strcmp(text, "url") == 0 || strcmp(text, "inline") == 0)))
+        return 0;
+    return refuse(exchange, "collect", "must be true, false, \"inline\" or \"url\"");
+}
+
+static bool is_input_name(const char *name, size_t length)
+{
+    return name[0] && length <= NAME_MAX && strlen(name) == length && !strchr(name, '/') &&
+           strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+static int read_file(struct exchange *exchange, const json_t *item, struct run_file *into)
+{
+    if (!json_is_object(item))
+        return refuse(exchange, "files", "must be an array of objects");
+    int status = run_refuse_unknown(exchange, item, file_fields, "a file");
+    if (status < 0)
+        return status;
+    const json_t *name = json_object_get(item, "name");
+    const json_t *upload = json_object_get(item, "upload"), *text = json_object_get(item, "content");
+    const json_t *encoded = json_object_get(item, "content_base64");
+    if (!json_is_string(name) && json_is_string(upload))
+        name = upload;
+    if (!json_is_string(name) || !is_input_name(json_string_value(name), json_string_length(name)))
+        return refuse(exchange, "files", "each needs a name, without a slash, that it has in /data/input");
+    if (!upload + !text + !encoded != 2)
+        return refuse(exchange, "files", "each needs one of content_base64, content and upload");
+    into->name = json_string_value(name);
+    if (upload && !(into->upload = json_string_value(upload)))
+        return refuse(exchange, "files", "upload: must be a string");
+    if (upload)
+        return 0;
+    const json_t *given = text ? text : encoded;
+    if (!json_is_string(given))
+        return refuse(exchange, "files", "the content must be a string");
+    struct slice content = {json_string_value(given), json_string_length(given)};
+    status = text ? buffer_append(&into->content, content.data, content.length)
+                  : encoding_from_base64(content, &into->content);
+    return status == -EINVAL ? refuse(exchange, "files", "content_base64: is not base64") : status;
+}
+
+static int read_files(struct exchange *exchange, struct run_request *into)
+{
+    const json_t *list = json_object_get(into->body, "files");
+    size_t index;
+    json_t *item;
+    if (list && !json_is_array(list))
+        return refuse(exchange, "files", "must be an array of objects");
+    if (json_array_size(list) > SPEC_GRANTS_MAX)
+        return refuse(exchange, "files", "more than 64");
+    json_array_foreach(list, index, item)
+    {
+        int status = read_file(exchange, item, &into->files[into->file_count++]);
+        if (status < 0)
+            return status;
+        for (size_t i = 0; i < index; i++)
+            if (strcmp(into->files[i].name, into->files[index].name) == 0)
+                return refuse(exchange, "files", "two have the same name");
+    }
+    return 0;
+}
+
+static int read_preset(struct exchange *exchange, struct run_request *into)
+{
+    struct error err = {0};
+    const json_t *preset = json_object_get(into->body, "preset");
+    if (!preset)
+        return 0;
+    int status = json_is_string(preset) ? run_preset_apply(exchange_server(exchange),
+                                                           json_string_value(preset), into->spec, &err)
+                                        : -ENOENT;
+    return status == -ENOENT ? refuse(exchange, "preset", "there is only \"analyst\"") : status;
+}
+
+static int read_spec(struct exchange *exchange, struct run_request *into)
+{
+    struct error err = {0};
+    json_t *part = json_object();
+    for (const char *const *name = spec_fields; *name; name++) {
+        json_t *value = json_object_get(into->body, *name);
+        if (value)
+            json_object_set(part, *name, value);
+    }
+    int status = spec_read_object(into->spec, part, &err);
+    json_decref(part);
+    if (status < 0) {
+        exchange_reply_problem(exchange, &err);
+        return status;
+    }
+    struct spec *spec = into->spec;
+    if (!spec->has_code && !spec->command.count)
+        return refuse(exchange, "code", "nothing to run: give code, or a command");
+    if (spec->has_code && spec->command.count)
+        return refuse(exchange, "command", "give code or a command, not both");
+    /* The keeper fills in all else by the same policy; this it takes as it comes. */
+    if (!spec->has_isolation)
+        spec->isolation = exchange_server(exchange)->policy.isolation;
+    return 0;
+}
+
+int run_request_read(struct exchange *exchange, struct run_request *ret)
+{
+    bool is_warm, is_streamed;
+    int status = exchange_json(exchange, &ret->body);
+    if (status < 0)
+        return status;
+    if (!(ret->spec = spec_new()))
+        return -ENOMEM;
+    status = run_refuse_unknown(exchange, ret->body, all_fields, "a run");
+    if (status == 0)
+        status = read_spec(exchange, ret);
+    if (status == 0)
+        status = read_preset(exchange, ret);
+    if (status == 0)
+        status = read_files(exchange, ret);
+    if (status == 0)
+        status = read_collect(exchange, ret->body, &ret->collect);
+    if (status == 0)
+        status = read_switch(exchange, ret->body, "warm", true, &is_warm);
+    if (status == 0)
+        status = read_switch(exchange, ret->body, "stream", exchange_wants_events(exchange), &is_streamed);
+    if (status < 0)
+        return status;
+    ret->is_cold = !is_warm;
+    ret->wants_events = is_streamed;
+    return 0;
+}
+
+void run_request_free(struct run_request *request)
+{
+    for (size_t i = 0; i < request->file_count; i++)
+        buffer_free(&request->files[i].content);
+    spec_free(request->spec);
+    json_decref(request->body);
+    *request = (struct run_request){0};
+}

@@ -1,0 +1,42 @@
+/* Files of runs: DATA/runs/ID/ with "input", what came with the request, and "files", what was collected.
+ *
+ * Most runs have none, and make no directory. One that is to be fetched from later has a file "tenant" and
+ * stays for an hour; all others go with their run, and what a crash left goes with the next start. */
+#pragma once
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "server/encoding.h"
+
+#include <stdint.h>
+
+struct server;
+struct tenant;
+
+struct run_room {
+    struct server *server;
+    char id[IDENTIFIER_SIZE];
+    int fd; /* -1: none was made */
+};
+
+enum { RUN_KEPT_S = 3600 };
+
+int run_room_open(struct server *server, const char *id, struct run_room *ret, struct error *err);
+
+/* A file with these bytes, opened for reading; it has no name that a client chose. */
+int run_room_write_input(const struct run_room *room, size_t index, struct slice content, struct error *err);
+
+/* A collected file, by its path as in the result: nothing outside is ever opened. A negative errno. */
+int run_room_open_file(const struct run_room *room, const char *path);
+
+/* From here on its files can be fetched by the tenant. */
+int run_room_keep(const struct run_room *room, const struct tenant *tenant, struct error *err);
+
+/* The room of a run that is over, if it is kept and the tenant's; -ENOENT: as if it did not exist. */
+int run_room_find(struct server *server, const char *id, const struct tenant *tenant, struct run_room *ret);
+
+/* Removes the directory, unless it is kept. */
+void run_room_close(struct run_room *room, bool is_kept);
+
+/* Removes what has expired; at the start, also what is not kept. Called now and then; does little mostly. */
+void run_rooms_sweep(struct server *server, bool is_start);
