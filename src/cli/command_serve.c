@@ -7,6 +7,7 @@
 #include "base/scope.h"
 #include "keeper/data_directory.h"
 #include "keeper/front.h"
+#include "keeper/session.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -273,16 +274,22 @@ static int serve(struct serve_options *given, struct error *err)
                           .key_fd = -1};
     struct pool *pool = NULL;
     struct service *service = NULL;
+    struct session_table *sessions = NULL;
     scope_fd stop_fd = ending_signals_watch(); /* before any thread, which would take them otherwise */
     status = prepare(given, &place, &front, err);
     if (status == 0)
         status = pool_open(&policy, &given->pool.options, &pool, err);
     if (status == 0)
+        status = session_table_open(&policy, given->pool.options.preload, &sessions, err);
+    if (status == 0)
         status = service_open_inside(pool, &service, err);
+    if (status == 0)
+        service_keep_sessions(service, sessions);
     struct greeting greeting = {given, &place, front.data_fd >= 0 && has_keys(front.data_fd)};
     if (status == 0)
         status = front_run(&front, service, stop_fd, DRAIN_MS, greet, &greeting, err);
     service_close(service);
+    session_table_close(sessions);
     pool_close(pool);
     forget(&front);
     policy_free(&policy);

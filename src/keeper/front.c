@@ -222,6 +222,7 @@ static void wind_down(struct child *child, struct service *service, int drain_ms
     while (attend(child, service, -1, drain_ms + END_MS) == SERVER_READY)
         ;
     bury(child);
+    service_end_sessions(service);
     service_drain(service, 0);
 }
 
@@ -251,6 +252,7 @@ int front_run(const struct front *front, struct service *service, int stop_fd, i
         }
         int64_t lived_ms = status < 0 ? 0 : (clock_monotonic_us() - child.started_us) / 1000;
         bury(&child);
+        service_end_sessions(service);
         if (!was_ready)
             return error_host(err, -EIO, "the server ended before it was ready");
         backoff_ms = lived_ms > SOUND_MS ? BACKOFF_LEAST_MS : backoff_ms;

@@ -8,6 +8,7 @@
 #include "server/dispatch.h"
 #include "server/keeper_link.h"
 #include "server/run_room.h"
+#include "server/sandbox_journal.h"
 #include "server/server.h"
 #include "server/tenant.h"
 
@@ -74,6 +75,8 @@ static int serve(struct server *server, struct error *err)
     }
     if (status == 0)
         status = tenants_open(server, err);
+    if (status == 0)
+        status = sandbox_journal_open(server, err);
     if (status < 0)
         return err->kind ? status : error_host(err, status, "cannot read what the keeper gave");
     status = confine_self(server->data_fd, err);

@@ -10,6 +10,7 @@
 
 struct MHD_Daemon;
 struct tenants;
+struct sandbox_journal;
 
 enum { SERVER_IDLE_LINKS = 64 };
 
@@ -22,6 +23,7 @@ struct server {
     struct policy policy;
     struct MHD_Daemon *daemon;
     struct tenants *tenants; /* of tenant.h */
+    struct sandbox_journal *sandboxes;
     struct metrics metrics;
     atomic_bool is_draining;
     atomic_int exchanges; /* under way, but for health and the like */

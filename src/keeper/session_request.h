@@ -1,0 +1,24 @@
+/* One request to the sessions, for the files that answer them: session_service.c, session_run_service.c. */
+#pragma once
+
+#include "keeper/session.h"
+
+struct session_request {
+    struct session_table *table;
+    int fd;
+    const json_t *header;
+    struct slice body;
+    const char *owner;
+    struct session *session; /* that it is about, or NULL */
+};
+
+const char *request_text(const struct session_request *request, const char *name);
+int64_t request_number(const struct session_request *request, const char *name);
+
+/* Takes the JSON. */
+int request_reply(const struct session_request *request, json_t *answer);
+int request_reply_error(const struct session_request *request, const struct error *err);
+
+/* Frames of events, then the outcome. */
+int session_answer_run(struct session_request *request);
+int session_answer_branches(struct session_request *request);
