@@ -10,6 +10,7 @@
 #include "server/run_room.h"
 #include "server/sandbox_journal.h"
 #include "server/server.h"
+#include "server/store.h"
 #include "server/tenant.h"
 
 #include <errno.h>
@@ -77,6 +78,8 @@ static int serve(struct server *server, struct error *err)
         status = tenants_open(server, err);
     if (status == 0)
         status = sandbox_journal_open(server, err);
+    if (status == 0)
+        status = store_open(server->data_fd, &server->store, err);
     if (status < 0)
         return err->kind ? status : error_host(err, status, "cannot read what the keeper gave");
     status = confine_self(server->data_fd, err);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 struct MHD_Daemon;
+struct store;
 struct tenants;
 struct sandbox_journal;
 
@@ -24,6 +25,7 @@ struct server {
     struct MHD_Daemon *daemon;
     struct tenants *tenants; /* of tenant.h */
     struct sandbox_journal *sandboxes;
+    struct store *store;     /* uploaded files */
     struct metrics metrics;
     atomic_bool is_draining;
     atomic_int exchanges; /* under way, but for health and the like */

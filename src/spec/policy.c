@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define UPLOAD_QUOTA       (INT64_C(16) << 30)
+#define UPLOAD_LIFETIME_MS (INT64_C(7) * 24 * 3600 * 1000)
+
 const char *const isolation_names[ISOLATION_COUNT] = {"process", "container"};
 
 int isolation_find(const char *name, struct error *err)
@@ -54,6 +57,18 @@ static int policy_set_limit(struct policy *policy, const char *key, const char *
     return 0;
 }
 
+static int policy_set_upload(struct policy *policy, const char *key, const char *value, struct error *err)
+{
+    bool is_quota = strcmp(key, "upload_quota") == 0;
+    int64_t number = 0;
+    bool is_right = is_quota ? text_parse_size(value, &number) : text_parse_duration(value, &number);
+    if (!is_right || number < 1000)
+        return error_spec(err, key, "%s: '%.64s' is not %s", key, value,
+                          is_quota ? "a size such as 16G" : "a time such as 168h");
+    *(is_quota ? &policy->upload_quota_bytes : &policy->upload_lifetime_ms) = number;
+    return 0;
+}
+
 static int policy_set(struct policy *policy, const char *key, const char *value, struct error *err)
 {
     if (strcmp(key, "isolation") == 0 || strcmp(key, "isolation.min") == 0) {
@@ -72,6 +87,8 @@ static int policy_set(struct policy *policy, const char *key, const char *value,
         return policy_set_text(&policy->image_store, value);
     if (strcmp(key, "languages") == 0)
         return string_list_add(&policy->languages, value);
+    if (strcmp(key, "upload_quota") == 0 || strcmp(key, "upload_lifetime") == 0)
+        return policy_set_upload(policy, key, value, err);
     return policy_set_limit(policy, key, value, err);
 }
 
@@ -124,8 +141,11 @@ static int policy_check_itself(struct policy *policy, struct error *err)
 
 int policy_load(const char *path, struct policy *ret, struct error *err)
 {
-    *ret = (struct policy){
-        .isolation = ISOLATION_CONTAINER, .isolation_min = ISOLATION_PROCESS, .source = "built-in"};
+    *ret = (struct policy){.isolation = ISOLATION_CONTAINER,
+                           .isolation_min = ISOLATION_PROCESS,
+                           .upload_quota_bytes = UPLOAD_QUOTA,
+                           .upload_lifetime_ms = UPLOAD_LIFETIME_MS,
+                           .source = "built-in"};
     for (int i = 0; i < LIMIT_FIELDS; i++) {
         ret->defaults.value[i] = limit_rows[i].normal;
         ret->ceilings.value[i] = limit_rows[i].most;

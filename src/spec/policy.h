@@ -7,7 +7,9 @@
  *   isolation = container    the default engine
  *   isolation.min = container
  *   image_store = /srv/images
- *   languages = /etc/cloche/ruby.json      (may be given several times) */
+ *   languages = /etc/cloche/ruby.json      (may be given several times)
+ *   upload_quota = 16G       of the files that one tenant of a server keeps
+ *   upload_lifetime = 168h   after which they go, at the latest */
 #pragma once
 
 #include "base/bytes.h"
@@ -34,6 +36,7 @@ struct policy {
     char *image;
     char *image_store; /* NULL: the default place */
     struct string_list languages;
+    int64_t upload_quota_bytes, upload_lifetime_ms;
     char source[256]; /* the file that it came from, or "built-in" */
 };
 
