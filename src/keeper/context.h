@@ -105,8 +105,8 @@ int context_interrupt(struct context *context);
  * changes), -ESRCH when no run is under way or its time is over already. */
 int context_extend(struct context *context, int64_t extra_ms, struct error *err);
 
-/* A command beside the interpreter, in the same box and under its limits; while it runs the context is not
- * idle. */
+/* A command beside the interpreter, in the same box and under its limits. Its start is a sign of life, as a
+ * run is. */
 struct context_command {
     struct string_list words;       /* the first is a path, or a name that the image has in PATH */
     struct string_list environment; /* NAME=VALUE, added to the box's own */
@@ -117,10 +117,9 @@ struct context_command {
 };
 
 /* Starts it; from any thread. *ret_socket is for beside_signal and beside_take_end (engine/beside.h); who
- * closes it, kills the command. context_exec_over must be called once for each that was started. */
+ * closes it, kills the command. */
 int context_exec(struct context *context, const struct context_command *command, int *ret_socket,
                  struct error *err);
-void context_exec_over(struct context *context);
 
 /* A copy of a python context between two runs: variables, imports and files as they are now, in a box of its
  * own that shares nothing with the first from here on. Its limits are the same, its lifetime is the rest of

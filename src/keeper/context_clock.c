@@ -64,8 +64,7 @@ static int64_t cpu_used_us(const struct context *context)
 static void look_while_idle(struct context *context, int64_t now_us)
 {
     char value[32];
-    if (context->forks == 0 && context->commands == 0 &&
-        now_us - context->idle_since_us >= context->options.idle_ms * 1000)
+    if (context->forks == 0 && now_us - context->idle_since_us >= context->options.idle_ms * 1000)
         context_end(context, CAUSE_cancelled, "it was idle for %s",
                     text_format_duration(context->options.idle_ms, value, sizeof value));
     else if (cpu_used_us(context) >= context->limits.value[LIMIT_cpu] * 1000)

@@ -55,18 +55,10 @@ int context_exec(struct context *context, const struct context_command *command,
     pthread_mutex_lock(&context->lock);
     int status = start(context, command, err);
     if (status >= 0) {
-        context->commands++;
+        context->idle_since_us = clock_monotonic_us();
         *ret_socket = status;
         status = 0;
     }
     pthread_mutex_unlock(&context->lock);
     return status;
-}
-
-void context_exec_over(struct context *context)
-{
-    pthread_mutex_lock(&context->lock);
-    context->commands--;
-    context->idle_since_us = clock_monotonic_us();
-    pthread_mutex_unlock(&context->lock);
 }

@@ -55,7 +55,6 @@ struct context {
     bool is_closed;       /* by its caller; it goes with its last fork */
     struct limits limits; /* of the validated spec */
     int runs;             /* since it was started */
-    int commands;         /* under way beside the interpreter */
     struct context_turn turn;
     int signals_open; /* ordered, and not confirmed by init */
     int64_t started_us, idle_since_us;

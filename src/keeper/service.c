@@ -163,7 +163,7 @@ static int answer(struct connection *connection)
         status = answer_state(connection);
     else if (!type || !connection->service->sessions ||
              !session_answer(connection->service->sessions, connection->fd, type, request,
-                             (struct slice){body.data ? body.data : "", body.length}, &status))
+                             (struct slice){body.data ? body.data : "", body.length}, fds, &status))
         error_host(&err, -EPROTO, "the keeper does not know this request");
     if (err.kind)
         status = wire_send(connection->fd, json_pack("{s:o}", "error", wire_from_error(&err)),

@@ -123,6 +123,18 @@ struct session_outcome {
 int session_run(struct session *session, const struct session_order *order,
                 const struct session_listener *listener, struct session_outcome *ret, struct error *err);
 
+/* ---- commands ---- */
+
+/* Starts a command in the box of a context (context_exec). Until session_command_over the session is not
+ * idle, and its end waits for it: the socket tells when the box goes. *ret_wall_ms is the context's own
+ * limit. */
+int session_command_start(struct session *session, const char *context, const struct context_command *command,
+                          int *ret_socket, int64_t *ret_wall_ms, struct error *err);
+void session_command_over(struct session *session);
+
+/* Of the operator. */
+int session_check_wall(const struct session *session, int64_t wall_ms, struct error *err);
+
 /* ---- forks ---- */
 
 /* A session of its own with the same state. To be put back. */

@@ -298,6 +298,7 @@ static const struct {
     {"session.close", answer_close, ANY_SESSION},
     {"session.extend", answer_extend, LIVE_SESSION},
     {"session.run", session_answer_run, LIVE_SESSION},
+    {"session.exec", session_answer_exec, LIVE_SESSION},
     {"session.branches", session_answer_branches, LIVE_SESSION},
     {"session.context_open", answer_context_open, LIVE_SESSION},
     {"session.context_close", answer_context_close, LIVE_SESSION},
@@ -312,14 +313,14 @@ static const struct {
 };
 
 bool session_answer(struct session_table *table, int fd, const char *type, const json_t *header,
-                    struct slice body, int *ret_status)
+                    struct slice body, const int *fds, int *ret_status)
 {
     size_t row = 0;
     while (row < sizeof rows / sizeof *rows && strcmp(rows[row].type, type) != 0)
         row++;
     if (row == sizeof rows / sizeof *rows)
         return false;
-    struct session_request request = {.table = table, .fd = fd, .header = header, .body = body};
+    struct session_request request = {.table = table, .fd = fd, .header = header, .body = body, .fds = fds};
     struct error err = {0};
     request.owner = request_text(&request, "owner");
     const char *id = request_text(&request, "session");

@@ -7,4 +7,4 @@
 /* Answers a request that came from this connection, whose end means that nobody listens any more. False: it
  * is not one of these. *ret_status: negative when the connection is of no use any more. */
 bool session_answer(struct session_table *table, int fd, const char *type, const json_t *request,
-                    struct slice body, int *ret_status);
+                    struct slice body, const int *fds, int *ret_status);

@@ -397,6 +397,33 @@ int session_context_extend(struct session *session, const char *id, int64_t extr
     return status;
 }
 
+int session_command_start(struct session *session, const char *context, const struct context_command *command,
+                          int *ret_socket, int64_t *ret_wall_ms, struct error *err)
+{
+    struct slot *slot = visit(session, context, err);
+    if (!slot)
+        return err->code;
+    int status = context_exec(slot->context, command, ret_socket, err);
+    *ret_wall_ms = context_limits(slot->context)->value[LIMIT_wall];
+    if (status == 0) {
+        pthread_mutex_lock(&session->table->lock);
+        session->working++;
+        pthread_mutex_unlock(&session->table->lock);
+    }
+    leave(slot);
+    return status;
+}
+
+void session_command_over(struct session *session)
+{
+    session_work_done(session);
+}
+
+int session_check_wall(const struct session *session, int64_t wall_ms, struct error *err)
+{
+    return policy_check_limit(session->table->policy, LIMIT_wall, wall_ms, err);
+}
+
 static void describe_death(struct slot *slot, struct session_outcome *outcome)
 {
     const struct result *result = context_result(slot->context);

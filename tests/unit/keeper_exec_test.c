@@ -46,7 +46,7 @@ static void start(struct session *session, struct command *command, const char *
     start_words(session, command, (const char *const[]){"bash", "-c", script, NULL}, NULL);
 }
 
-static void await(struct session *session, struct command *command)
+static void await(struct command *command)
 {
     char bytes[4096];
     ssize_t length;
@@ -56,7 +56,6 @@ static void await(struct session *session, struct command *command)
     do
         assert_int_equal(poll(&polled, 1, PATIENCE_MS), 1);
     while (!beside_take_end(command->socket, &command->end));
-    context_exec_over(session->context);
 }
 
 static void forget_command(struct command *command)
@@ -77,7 +76,7 @@ static void command_shares_the_box_and_its_files(void **state)
     struct command command = {0};
     assert_int_equal(string_list_add(&command.order.environment, "WORD=yes"), 0);
     start(session, &command, "cat a; echo \" $WORD $HOME $(id -u)\"; pwd; echo back > b; exit 7");
-    await(session, &command);
+    await(&command);
     assert_string_equal(command.output.data, "from python yes /home/user 1000\n/data/output\n");
     assert_true(WIFEXITED(command.end.wait_status));
     assert_int_equal(WEXITSTATUS(command.end.wait_status), 7);
@@ -102,7 +101,7 @@ static void command_wears_every_layer(void **state)
         session, &command,
         "grep -E '^(Uid|Gid|Groups|CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp|Seccomp_filters):' "
         "/proc/self/status");
-    await(session, &command);
+    await(&command);
     assert_non_null(strstr(command.output.data, "Seccomp:\t2\n"));
     assert_string_equal(command.output.data, session->out.data);
     forget_command(&command);
@@ -110,7 +109,7 @@ static void command_wears_every_layer(void **state)
     start(session, &command,
           "kill -9 1; kill -0 1 && echo reached; ls -l /proc/self/fd/ | grep -c -E 'socket|memfd'; "
           "echo > /usr/x && echo reached; cat /proc/1/environ && echo reached; true");
-    await(session, &command);
+    await(&command);
     assert_null(strstr(command.output.data, "reached"));
     assert_non_null(strstr(command.output.data, "\n0\n"));
     forget_command(&command);
@@ -129,7 +128,7 @@ static void command_takes_signals_and_dies_with_its_socket(void **state)
     char ready[6];
     assert_int_equal(read(command.pipe, ready, sizeof ready), 6);
     assert_true(beside_signal(command.socket, SIGTERM) >= 0);
-    await(session, &command);
+    await(&command);
     assert_int_equal(WEXITSTATUS(command.end.wait_status), 3);
     forget_command(&command);
     command = (struct command){0};
@@ -137,7 +136,6 @@ static void command_takes_signals_and_dies_with_its_socket(void **state)
     assert_int_equal(read(command.pipe, ready, sizeof ready), 6);
     close(command.socket);
     assert_int_equal(read(command.pipe, ready, sizeof ready), 0); /* it was killed, with its child */
-    context_exec_over(session->context);
     command.socket = -1;
     forget_command(&command);
     close_session(session);
@@ -150,7 +148,7 @@ static void what_cannot_be_executed_says_so(void **state)
     struct session *session = open_session("container", NULL, NULL);
     struct command command = {.order.directory = "/nowhere"};
     start(session, &command, "true");
-    await(session, &command);
+    await(&command);
     assert_int_equal(command.end.failure, -ENOENT);
     forget_command(&command);
     struct context_command wrong = {.fds = {0, 1, 2}};
@@ -171,12 +169,11 @@ static void commands_are_at_most_sixteen(void **state)
     struct command commands[17] = {0};
     for (int i = 0; i < 17; i++)
         start(session, &commands[i], "sleep 1000");
-    await(session, &commands[16]);
+    await(&commands[16]);
     assert_int_equal(commands[16].end.failure, -EAGAIN);
     for (int i = 0; i < 17; i++) {
         if (i < 16)
-            context_exec_over(session->context);
-        forget_command(&commands[i]);
+            forget_command(&commands[i]);
     }
     run(session, "1 + 1");
     assert_string_equal(session->value.data, "2");
@@ -199,7 +196,7 @@ static void command_can_have_a_terminal(void **state)
     assert_true(read(master, line, sizeof line - 1) > 0);
     assert_memory_equal(line, "on\r\n", 4);
     assert_int_equal(write(master, "\003", 1), 1); /* Ctrl-C */
-    await(session, &command);
+    await(&command);
     assert_true(WIFSIGNALED(command.end.wait_status) && WTERMSIG(command.end.wait_status) == SIGINT);
     forget_command(&command);
     close(master);
@@ -219,7 +216,7 @@ static void fork_takes_commands_too(void **state)
     session->context = copy;
     struct command command = {0};
     start(session, &command, "cat a; kill -0 1 && echo reached; grep -c . /proc/1/status; id -u");
-    await(session, &command);
+    await(&command);
     assert_non_null(strstr(command.output.data, "copied"));
     assert_non_null(strstr(command.output.data, "1000\n"));
     assert_null(strstr(command.output.data, "reached"));
@@ -236,7 +233,7 @@ static const char *about_files(struct session *session, struct command *command,
         forget_command(command);
     *command = (struct command){.order.is_about_files = true};
     start_words(session, command, words, input);
-    await(session, command);
+    await(command);
     return text(&command->output);
 }
 
@@ -294,7 +291,7 @@ static void changes_of_files_are_told(void **state)
             found++;
     }
     assert_true(beside_signal(command.socket, SIGKILL) >= 0);
-    await(session, &command);
+    await(&command);
     forget_command(&command);
     close_session(session);
 }
