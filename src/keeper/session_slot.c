@@ -400,17 +400,18 @@ int session_context_extend(struct session *session, const char *id, int64_t extr
 int session_command_start(struct session *session, const char *context, const struct context_command *command,
                           int *ret_socket, int64_t *ret_wall_ms, struct error *err)
 {
-    struct slot *slot = visit(session, context, err);
-    if (!slot)
-        return err->code;
-    int status = context_exec(slot->context, command, ret_socket, err);
-    *ret_wall_ms = context_limits(slot->context)->value[LIMIT_wall];
+    struct session_visit visit;
+    int status = session_visit(session, context, false, &visit, err);
+    if (status < 0)
+        return status;
+    status = context_exec(visit.context, command, ret_socket, err);
+    *ret_wall_ms = context_limits(visit.context)->value[LIMIT_wall];
     if (status == 0) {
         pthread_mutex_lock(&session->table->lock);
         session->working++;
         pthread_mutex_unlock(&session->table->lock);
     }
-    leave(slot);
+    session_leave(&visit);
     return status;
 }
 
