@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MAX_ERRNO = 4095 };
+enum { MAX_ERRNO = 4095, STEP = 64 << 10 };
 
 void wire_path(char *into, size_t size)
 {
@@ -73,16 +73,19 @@ static int receive_all(int fd, char *into, size_t length)
     return 0;
 }
 
+/* In steps: memory is taken for what came, not for what was announced. Not by way of the stack, which is
+ * small where very many connections are served. */
 static int receive_part(int fd, size_t length, struct buffer *into)
 {
-    char chunk[65536];
     while (length > 0) {
-        size_t step = length < sizeof chunk ? length : sizeof chunk;
-        int status = receive_all(fd, chunk, step);
+        size_t step = length < STEP ? length : STEP;
+        int status = buffer_reserve(into, step);
         if (status == 0)
-            status = buffer_append(into, chunk, step);
+            status = receive_all(fd, into->data + into->length, step);
         if (status < 0)
             return status;
+        into->length += step;
+        into->data[into->length] = '\0';
         length -= step;
     }
     return 0;
