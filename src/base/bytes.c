@@ -21,6 +21,7 @@ int buffer_reserve(struct buffer *buffer, size_t extra)
     if (!data)
         return -ENOMEM;
     buffer->data = data;
+    buffer->data[buffer->length] = '\0';
     buffer->capacity = capacity;
     return 0;
 }

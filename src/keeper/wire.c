@@ -95,6 +95,8 @@ int wire_receive(int fd, json_t **ret_header, struct buffer *ret_body, int *fds)
 {
     int taken[WIRE_DESCRIPTORS];
     uint32_t lengths[2];
+    for (int i = 0; fds && i < WIRE_DESCRIPTORS; i++)
+        fds[i] = -1;
     int got = process_receive_many(fd, lengths, 1, taken, WIRE_DESCRIPTORS);
     if (got != 1)
         return got < 0 ? got : -EPIPE;
