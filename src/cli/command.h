@@ -24,8 +24,8 @@ struct option_row {
 extern const struct command *const commands[];
 extern const size_t command_count;
 
-extern const struct command command_run, command_repl, command_keep, command_serve, command_doctor,
-    command_image, command_reap;
+extern const struct command command_run, command_repl, command_keep, command_key, command_serve,
+    command_doctor, command_image, command_reap;
 
 /* One step over the arguments. */
 struct option_parser {

@@ -7,12 +7,14 @@
 #include "base/scope.h"
 #include "keeper/data_directory.h"
 #include "keeper/front.h"
+#include "keeper/record.h"
 #include "keeper/session.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,6 +260,18 @@ static void forget(struct front *front)
         scope_close_fd(fds[i]);
 }
 
+/* What a server that was killed left is removed behind, for it may be much. */
+static void *reap_leftovers(void *data)
+{
+    (void)data;
+    struct cgroup_layout layout;
+    struct reap_report report;
+    struct error err = {0};
+    cgroup_layout_find(&layout);
+    record_reap_all(&layout, &report, &err); /* what cannot be had now, a later run or `cloche reap` will */
+    return NULL;
+}
+
 static int serve(struct serve_options *given, struct error *err)
 {
     pool_option_allow_descriptors();
@@ -286,6 +300,9 @@ static int serve(struct serve_options *given, struct error *err)
     if (status == 0)
         service_keep_sessions(service, sessions);
     struct greeting greeting = {given, &place, front.data_fd >= 0 && has_keys(front.data_fd)};
+    pthread_t reaper;
+    if (status == 0 && pthread_create(&reaper, NULL, reap_leftovers, NULL) == 0)
+        pthread_detach(reaper); /* the end does not wait for it */
     if (status == 0)
         status = front_run(&front, service, stop_fd, DRAIN_MS, greet, &greeting, err);
     service_close(service);

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct command *const commands[] = {&command_run,    &command_repl,  &command_keep, &command_serve,
-                                          &command_doctor, &command_image, &command_reap};
+const struct command *const commands[] = {&command_run, &command_repl,   &command_keep,  &command_serve,
+                                          &command_key, &command_doctor, &command_image, &command_reap};
 
 const size_t command_count = sizeof commands / sizeof *commands;
 

@@ -130,8 +130,8 @@ int context_fork(struct context *context, const struct context_options *options,
                  struct error *err);
 
 /* The same with a spec of its own, prepared (runner_prepare_spec) and validated, which is taken, also when it
- * fails. Language, image, isolation and environment must be the first's, and so the limits that its processes
- * carry with them: open files, disk, pids. */
+ * fails. Language, image, isolation, environment and open files must be the first's, its disk not larger: its
+ * processes carry these with them. */
 int context_fork_as(struct context *context, struct spec *spec, const struct context_options *options,
                     struct context **ret, struct error *err);
 

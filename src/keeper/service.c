@@ -1,6 +1,7 @@
 #include "keeper/service.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/scope.h"
 #include "keeper/run_service.h"
 #include "keeper/session_service.h"
@@ -114,6 +115,16 @@ static bool is_own_client(int fd)
            (who.uid == geteuid() || who.uid == 0);
 }
 
+static json_int_t own_memory_bytes(void)
+{
+    char text[128];
+    long long pages = 0;
+    if (file_read_attribute(AT_FDCWD, "/proc/self/statm", text, sizeof text) < 0 ||
+        sscanf(text, "%*s %lld", &pages) != 1)
+        return 0;
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
 /* What is said of python stands for itself, and again among the kinds. */
 static int answer_state(struct connection *connection)
 {
@@ -129,14 +140,14 @@ static int answer_state(struct connection *connection)
                                               (json_int_t)kind->spare_bytes));
     }
     const struct pool_kind_state *python = &state.kinds[0];
-    json_t *answer =
-        json_pack("{s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s, s:o}", "pid", (int)getpid(),
-                  "spares", python->spares, "target", python->target, "running", state.running, "zygotes",
-                  state.zygotes.zygotes, "hits", (json_int_t)python->hits, "misses",
-                  (json_int_t)python->misses, "rotations", (json_int_t)state.zygotes.rotations, "failures",
-                  (json_int_t)(python->failures + state.zygotes.failures), "spare_bytes",
-                  (json_int_t)python->spare_bytes, "zygote_pid", (int)state.zygotes.pid, "failure",
-                  pool_failure(connection->service->pool), "kinds", list);
+    json_t *answer = json_pack(
+        "{s:i, s:I, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s, s:o}", "pid", (int)getpid(),
+        "memory_bytes", own_memory_bytes(), "spares", python->spares, "target", python->target, "running",
+        state.running, "zygotes", state.zygotes.zygotes, "hits", (json_int_t)python->hits, "misses",
+        (json_int_t)python->misses, "rotations", (json_int_t)state.zygotes.rotations, "failures",
+        (json_int_t)(python->failures + state.zygotes.failures), "spare_bytes",
+        (json_int_t)python->spare_bytes, "zygote_pid", (int)state.zygotes.pid, "failure",
+        pool_failure(connection->service->pool), "kinds", list);
     return wire_send(connection->fd, answer, (struct slice){"", 0}, NULL, 0);
 }
 

@@ -97,6 +97,19 @@ static int copy_terms(struct session *session, const struct session_terms *terms
                : -ENOMEM;
 }
 
+/* As they will be when the spec is read for a box; what cannot be read is told then. */
+static void take_limits(struct session *session)
+{
+    session->limits = session->table->policy->defaults;
+    scope_free char *text = json_dumps(session->spec, JSON_COMPACT);
+    scope_spec *spec = spec_new();
+    if (!text || !spec || spec_read_json(spec, text, strlen(text), NULL) < 0)
+        return;
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        if (spec->limit_set[i])
+            session->limits.value[i] = spec->limits.value[i];
+}
+
 struct session *session_add(struct session_table *table, const struct session_terms *terms, struct error *err)
 {
     if (table->is_closing || table->alive >= SESSIONS_MAX) {
@@ -111,6 +124,7 @@ struct session *session_add(struct session_table *table, const struct session_te
         return NULL;
     }
     session->table = table;
+    take_limits(session);
     session->number = ++table->made;
     session->created_ms = clock_unix_ms();
     session->opened_us = session->idle_since_us = clock_monotonic_us();

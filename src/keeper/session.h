@@ -69,6 +69,18 @@ int session_extend(struct session *session, int64_t ttl_ms, struct error *err);
 /* All that can be told of it, or NULL. With `usage`: what its contexts use, which takes a moment. */
 json_t *session_to_json(struct session *session, bool with_usage);
 
+/* What sessions of an owner take up: their boxes, asleep or not, and what those may write to disk. */
+struct session_sum {
+    int64_t boxes, disk_bytes;
+};
+struct session_sum session_sum_of_owner(struct session_table *table, const char *owner);
+
+/* The limits of each of its boxes, and how many it has that run. */
+void session_limits(struct session *session, struct limits *ret, int64_t *ret_boxes);
+
+/* As it was given; to be freed. */
+json_t *session_spec(const struct session *session);
+
 /* Why one has ended, as JSON: the cause's name, or null. */
 json_t *session_cause(struct session_table *table, const char *owner, const char *id);
 

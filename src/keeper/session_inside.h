@@ -53,6 +53,7 @@ struct session {
     int64_t number; /* in the order in which they were made */
     char *owner;
     json_t *spec;
+    struct limits limits; /* of each of its boxes */
     char *about; /* JSON text; NULL: none */
     bool is_cold;
     int64_t created_ms, ttl_ms, idle_ms;

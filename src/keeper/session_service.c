@@ -132,6 +132,33 @@ static int answer_look(struct session_request *request)
     return reply_session(request, request->session, json_is_true(json_object_get(request->header, "usage")));
 }
 
+static json_t *count_to_json(const struct session_request *request)
+{
+    struct session_sum sum = session_sum_of_owner(request->table, request->owner);
+    return json_pack("{s:I, s:I}", "owner_boxes", (json_int_t)sum.boxes, "owner_disk_bytes",
+                     (json_int_t)sum.disk_bytes);
+}
+
+static int answer_count(struct session_request *request)
+{
+    return request_reply(request, count_to_json(request));
+}
+
+/* What a run or a copy of it takes up. */
+static int answer_terms(struct session_request *request)
+{
+    struct limits limits;
+    int64_t boxes;
+    session_limits(request->session, &limits, &boxes);
+    json_t *answer = count_to_json(request), *values = json_object();
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        json_object_set_new(values, limit_rows[i].name, json_integer(limits.value[i]));
+    json_object_set_new(answer, "limits", values);
+    json_object_set_new(answer, "boxes", json_integer(boxes));
+    json_object_set_new(answer, "spec", session_spec(request->session));
+    return request_reply(request, answer);
+}
+
 /* Every filter that is given must hold. */
 static bool is_listed(void *data, const json_t *session)
 {
@@ -294,6 +321,8 @@ static const struct {
 } rows[] = {
     {"session.open", answer_open, NO_SESSION},
     {"session.list", answer_list, NO_SESSION},
+    {"session.count", answer_count, NO_SESSION},
+    {"session.terms", answer_terms, LIVE_SESSION},
     {"session.look", answer_look, ANY_SESSION},
     {"session.close", answer_close, ANY_SESSION},
     {"session.extend", answer_extend, LIVE_SESSION},

@@ -71,6 +71,45 @@ static json_t *slot_to_json(const struct slot *slot)
     return object;
 }
 
+static int64_t count_slots(const struct session *session)
+{
+    int64_t count = 0;
+    for (const struct slot *slot = session->slots; slot; slot = slot->next)
+        count++;
+    return count ? count : 1; /* it is on its way */
+}
+
+struct session_sum session_sum_of_owner(struct session_table *table, const char *owner)
+{
+    struct session_sum sum = {0};
+    pthread_mutex_lock(&table->lock);
+    for (const struct session *at = table->sessions; at; at = at->next) {
+        if (at->is_over || strcmp(at->owner, owner) != 0)
+            continue;
+        int64_t boxes = count_slots(at);
+        for (const struct point *point = at->points; point; point = point->next)
+            boxes += (int64_t)point->part_count;
+        sum.boxes += boxes;
+        sum.disk_bytes += boxes * at->limits.value[LIMIT_disk];
+    }
+    pthread_mutex_unlock(&table->lock);
+    return sum;
+}
+
+void session_limits(struct session *session, struct limits *ret, int64_t *ret_boxes)
+{
+    pthread_mutex_lock(&session->table->lock);
+    *ret = session->limits;
+    *ret_boxes = count_slots(session);
+    pthread_mutex_unlock(&session->table->lock);
+}
+
+/* A copy: the original's count of holders is the session's own business. */
+json_t *session_spec(const struct session *session)
+{
+    return json_deep_copy(session->spec);
+}
+
 static json_t *point_to_json(const struct point *point)
 {
     return json_pack("{s:s, s:s?, s:I}", "id", point->id, "name", point->name, "created_ms",

@@ -71,6 +71,9 @@ static int make_origin(struct warm *warm, struct context **ret)
     int status = spec_set(spec, "language", "python", &err);
     if (status == 0)
         status = spec_set(spec, "isolation", "container", &err);
+    spec->limits.value[LIMIT_disk] =
+        warm->policy->ceilings.value[LIMIT_disk]; /* files of a fork may be as large */
+    spec->limit_set[LIMIT_disk] = true;
     if (status < 0) {
         spec_free(spec);
         return status;
@@ -132,18 +135,16 @@ static bool is_same(const char *one, const char *other)
     return strcmp(one ? one : "", other ? other : "") == 0;
 }
 
-/* What a fork cannot be given: see context_fork_as. */
+/* What a fork cannot be given: see context_fork_as. Its files are limited by their own file system, and its
+ * processes by its own group. */
 static bool suits(const struct spec *spec, const struct spec *origin)
 {
-    static const enum limit_field carried[] = {LIMIT_open_files, LIMIT_disk, LIMIT_pids};
-    bool suits = spec->isolation == origin->isolation && is_same(spec->language, origin->language) &&
-                 is_same(spec->image, origin->image) &&
-                 is_same(spec->working_directory, origin->working_directory) &&
-                 spec->environment.count == origin->environment.count && spec->grant_count == 0 &&
-                 spec->accepted.count == 0;
-    for (size_t i = 0; i < sizeof carried / sizeof *carried; i++)
-        suits = suits && spec->limits.value[carried[i]] == origin->limits.value[carried[i]];
-    return suits;
+    return spec->isolation == origin->isolation && is_same(spec->language, origin->language) &&
+           is_same(spec->image, origin->image) &&
+           is_same(spec->working_directory, origin->working_directory) &&
+           spec->environment.count == origin->environment.count && spec->grant_count == 0 &&
+           spec->accepted.count == 0 &&
+           spec->limits.value[LIMIT_open_files] == origin->limits.value[LIMIT_open_files];
 }
 
 int warm_take(struct warm *warm, struct spec *spec, const struct context_options *options,

@@ -263,12 +263,15 @@ int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
 
 json_t *wire_from_result(const struct result *result)
 {
-    return json_pack("{s:i, s:i, s:i, s:s, s:I, s:I, s:b, s:I, s:I}", "cause", (int)result->cause,
-                     "exit_code", result->exit_code, "signal", result->signal, "detail", result->detail,
-                     "stdout_dropped", (json_int_t)result->output.dropped_bytes, "stderr_dropped",
-                     (json_int_t)result->errors.dropped_bytes, "left_behind", result->left_behind, "files",
-                     (json_int_t)result->file_count, "omissions",
-                     (json_int_t)(result->omission_count + (size_t)result->omissions_uncounted));
+    const struct result_usage *usage = &result->usage;
+    return json_pack(
+        "{s:i, s:i, s:i, s:s, s:I, s:I, s:b, s:I, s:I, s:[I, I, I, I, I, I]}", "cause", (int)result->cause,
+        "exit_code", result->exit_code, "signal", result->signal, "detail", result->detail, "stdout_dropped",
+        (json_int_t)result->output.dropped_bytes, "stderr_dropped", (json_int_t)result->errors.dropped_bytes,
+        "left_behind", result->left_behind, "files", (json_int_t)result->file_count, "omissions",
+        (json_int_t)(result->omission_count + (size_t)result->omissions_uncounted), "usage",
+        (json_int_t)usage->wall_us, (json_int_t)usage->cpu_user_us, (json_int_t)usage->cpu_system_us,
+        (json_int_t)usage->peak_memory_bytes, (json_int_t)usage->peak_pids, (json_int_t)usage->disk_bytes);
 }
 
 int wire_to_result(const json_t *object, struct result *into)
@@ -285,6 +288,12 @@ int wire_to_result(const json_t *object, struct result *into)
     into->errors.dropped_bytes = json_integer_value(json_object_get(object, "stderr_dropped"));
     into->left_behind = json_is_true(json_object_get(object, "left_behind"));
     into->omissions_uncounted = json_integer_value(json_object_get(object, "omissions"));
+    const json_t *usage = json_object_get(object, "usage");
+    int64_t *const numbers[] = {&into->usage.wall_us,       &into->usage.cpu_user_us,
+                                &into->usage.cpu_system_us, &into->usage.peak_memory_bytes,
+                                &into->usage.peak_pids,     &into->usage.disk_bytes};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        *numbers[i] = json_integer_value(json_array_get(usage, i));
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "server/route.h"
 #include "server/run_talk.h"
+#include "server/sandbox_gate.h"
 #include "server/sandbox_request.h"
 #include "spec/limits.h"
 
@@ -126,7 +127,14 @@ static int open_one(struct exchange *exchange)
         json_decref(request);
         return 0;
     }
-    if (sandbox_ask(exchange, request, &answer) < 0)
+    struct tenant_claim claim = {0};
+    if (sandbox_gate_grow(exchange, SANDBOX_CONTEXT, 1, NULL, &claim) < 0) {
+        json_decref(request);
+        return 0;
+    }
+    int opened = sandbox_ask(exchange, request, &answer);
+    tenant_release(exchange_tenant(exchange), &claim, true);
+    if (opened < 0)
         return 0;
     json_t *context = look(exchange, json_string_value(json_object_get(answer, "context")));
     json_decref(answer);

@@ -2,6 +2,7 @@
 #include "base/scope.h"
 #include "server/route.h"
 #include "server/run_talk.h"
+#include "server/sandbox_gate.h"
 #include "server/sandbox_journal.h"
 #include "server/sandbox_request.h"
 #include "server/tenant.h"
@@ -62,9 +63,17 @@ static int fork_whole(struct exchange *exchange, const json_t *body)
     json_t *answer = NULL, *views = json_array(), *item;
     const json_t *count = json_object_get(body, "count");
     size_t index;
+    struct tenant_claim claim = {0};
+    json_int_t copies = count ? json_integer_value(count) : 1;
+    if (sandbox_gate_grow(exchange, SANDBOX_FORK, copies, NULL, &claim) < 0) {
+        json_decref(views);
+        return 0;
+    }
     json_t *request = sandbox_request(exchange, "fork");
-    json_object_set_new(request, "count", json_integer(count ? json_integer_value(count) : 1));
-    if (sandbox_ask(exchange, request, &answer) < 0) {
+    json_object_set_new(request, "count", json_integer(copies));
+    int forked = sandbox_ask(exchange, request, &answer);
+    tenant_release(exchange_tenant(exchange), &claim, true);
+    if (forked < 0) {
         json_decref(views);
         return 0;
     }
@@ -129,11 +138,15 @@ static int checkpoint(struct exchange *exchange)
     if (sandbox_body(exchange, known, &body) < 0)
         return 0;
     bool is_right = sandbox_field_is(exchange, body, "name", JSON_STRING);
+    struct tenant_claim claim = {0};
+    is_right = is_right && sandbox_gate_grow(exchange, SANDBOX_CHECKPOINT, 1, NULL, &claim) == 0;
     json_t *request = is_right ? sandbox_request(exchange, "checkpoint") : NULL;
     if (is_right && json_object_get(body, "name"))
         json_object_set(request, "name", json_object_get(body, "name"));
     json_decref(body);
-    if (!is_right || sandbox_ask(exchange, request, &answer) < 0)
+    is_right = is_right && sandbox_ask(exchange, request, &answer) == 0;
+    tenant_release(exchange_tenant(exchange), &claim, true);
+    if (!is_right)
         return 0;
     points = look(exchange);
     json_array_foreach(points, index, item) if (json_equal(json_object_get(item, "id"),

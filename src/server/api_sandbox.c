@@ -5,6 +5,7 @@
 #include "server/event.h"
 #include "server/keeper_link.h"
 #include "server/route.h"
+#include "server/sandbox_gate.h"
 #include "server/sandbox_journal.h"
 #include "server/sandbox_request.h"
 #include "server/tenant.h"
@@ -126,9 +127,19 @@ static int create(struct exchange *exchange)
     json_t *body = NULL, *answer = NULL;
     if (sandbox_body(exchange, known, &body) < 0)
         return 0;
+    struct tenant_claim claim = {0};
     json_t *request = opening_request(exchange, body);
     json_decref(body);
-    if (!request || sandbox_ask(exchange, request, &answer) < 0)
+    if (!request)
+        return 0;
+    const json_t *limits = json_object_get(json_object_get(request, "spec"), "limits");
+    if (sandbox_gate_grow(exchange, SANDBOX_OPEN, 1, limits, &claim) < 0) {
+        json_decref(request);
+        return 0;
+    }
+    int opened = sandbox_ask(exchange, request, &answer);
+    tenant_release(exchange_tenant(exchange), &claim, true);
+    if (opened < 0)
         return 0;
     const json_t *session = json_object_get(answer, "session");
     note_in_journal(exchange, session);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "server/exchange.h"
+#include "server/keys.h"
 #include "server/route.h"
 
 #include <microhttpd.h>
@@ -18,6 +19,8 @@ struct exchange {
     char *parts[ROUTE_PARTS_MAX];
     const struct route *route;
     const struct tenant *tenant;
+    char key_id[KEY_ID_SIZE];
+    struct recording *recording; /* of idempotency.h; NULL: none */
     int64_t started_us;
     /* The request's body. */
     bool is_begun, is_refused, is_too_large, is_counted;

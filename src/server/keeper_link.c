@@ -2,6 +2,7 @@
 
 #include "base/scope.h"
 #include "keeper/door.h"
+#include "keeper/wire.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -63,6 +64,30 @@ void keeper_link_release(struct server *server)
 {
     if (own_link >= 0)
         keeper_link_give(server, take_fd(&own_link));
+}
+
+int keeper_ask(struct server *server, json_t *takes, json_t **ret, struct error *err)
+{
+    scope_buffer body = {0};
+    int fd = keeper_link(server, err);
+    if (fd < 0 || json_object_set_new(takes, "version", json_string(CLOCHE_VERSION)) < 0) {
+        json_decref(takes);
+        return fd < 0 ? fd : error_host(err, -ENOMEM, "no memory for a request");
+    }
+    int status = wire_send(fd, takes, (struct slice){"", 0}, NULL, 0);
+    if (status == 0)
+        status = wire_receive(fd, ret, &body, NULL);
+    if (status < 0) {
+        keeper_link_drop(server);
+        return error_host(err, status, "the keeper went away");
+    }
+    const json_t *failure = json_object_get(*ret, "error");
+    if (!failure)
+        return 0;
+    wire_to_error(failure, err);
+    json_decref(*ret);
+    *ret = NULL;
+    return err->code < 0 ? err->code : -EIO;
 }
 
 void keeper_links_close(struct server *server)

@@ -26,4 +26,9 @@ int keeper_link_take(struct server *server, struct error *err);
 /* Gives back one that was taken and is as it was: others may have it. */
 void keeper_link_give(struct server *server, int fd);
 
+/* A question with one answer, on the thread's connection: takes the request (without its version), *ret is to
+ * be freed. */
+struct json_t;
+int keeper_ask(struct server *server, struct json_t *takes, struct json_t **ret, struct error *err);
+
 void keeper_links_close(struct server *server);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the files of web/ bytes of the server, so that one program serves them without a network.
 
-Usage: pack_web.py WEB_FOLDER web_files.h"""
+Usage: pack_web.py WEB_FOLDER openapi.json web_files.h"""
 import hashlib
 import pathlib
 import sys
@@ -18,14 +18,16 @@ def literal(content):
 
 
 def main():
-    folder, target = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    folder, description, target = map(pathlib.Path, sys.argv[1:])
+    files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    files["openapi.json"] = description
     rows = []
-    for path in sorted(folder.rglob("*")):
-        if not path.is_file() or path.suffix not in TYPES:
+    for name, path in files.items():
+        if path.suffix not in TYPES:
             continue
         content = path.read_bytes()
         tag = hashlib.sha256(content).hexdigest()[:16]
-        rows.append(f'    {{"{path.relative_to(folder).as_posix()}", "{TYPES[path.suffix]}", "\\"{tag}\\"", {len(content)},\n'
+        rows.append(f'    {{"{name}", "{TYPES[path.suffix]}", "\\"{tag}\\"", {len(content)},\n'
                     f'{literal(content)}}},\n')
     target.write_text("/* Made by pack_web.py from web/. */\n#pragma once\n\n#include <stddef.h>\n\nstatic const struct web_file {\n"
                       "    const char *path, *type, *tag;\n    size_t length;\n    const char *content;\n} web_files[] = {\n"

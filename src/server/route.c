@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct route_family *const families[] = {&routes_system,  &routes_run,  &routes_sandbox,
-                                                      &routes_context, &routes_fork, &routes_exec,
-                                                      &routes_files,   &routes_web};
+static const struct route_family *const families[] = {
+    &routes_system, &routes_run,       &routes_sandbox, &routes_context, &routes_fork,
+    &routes_exec,   &routes_box_files, &routes_files,   &routes_web,     &routes_state};
 
 static int hex_digit(char c)
 {

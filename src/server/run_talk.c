@@ -3,9 +3,11 @@
 #include "base/scope.h"
 #include "keeper/wire.h"
 #include "server/event.h"
+#include "server/gate.h"
 #include "server/keeper_link.h"
 #include "server/metrics.h"
 #include "server/run_report.h"
+#include "server/sandbox_gate.h"
 #include "server/sandbox_request.h"
 #include "server/server.h"
 
@@ -23,6 +25,7 @@ struct talk {
     bool is_branched, is_over;
     struct buffer first; /* events of the first frame */
     json_t *refusal;     /* of the whole */
+    struct gate_pass *pass;
     size_t count;
     struct run_report reports[];
 };
@@ -37,6 +40,7 @@ static void talk_free(void *data)
         scope_close_fd(&talk->link);
     else if (!talk->is_over)
         keeper_link_drop(exchange_server(talk->exchange));
+    gate_leave(talk->pass);
     buffer_free(&talk->first);
     for (size_t i = 0; i < talk->count; i++)
         run_report_close(&talk->reports[i]);
@@ -115,6 +119,8 @@ static int take_frame(struct talk *talk, const json_t *frame, struct slice body,
         talk->refusal = json_incref(report->refusal);
     }
     count_run(talk, report);
+    if (report->outcome)
+        sandbox_gate_end(talk->pass, (size_t)index, report->outcome);
     if (events && !(talk->refusal && !talk->is_branched))
         status = event_append(events, talk->is_branched ? "branch_end" : "end", report_end(report));
     return status;
@@ -206,6 +212,12 @@ static int reply_whole(struct talk *talk)
     return status;
 }
 
+static const char *id_of(const void *data, size_t number)
+{
+    const struct talk *talk = data;
+    return talk->reports[number].id;
+}
+
 int run_talk(struct exchange *exchange, json_t *request, struct slice body, size_t count, bool as_events)
 {
     struct error err = {0};
@@ -213,6 +225,12 @@ int run_talk(struct exchange *exchange, json_t *request, struct slice body, size
     if (!talk) {
         json_decref(request);
         return -ENOMEM;
+    }
+    if (sandbox_gate_enter(exchange, json_object_get(request, "lengths"), body, id_of, talk, &talk->pass) < 0) {
+        talk->is_over = true; /* nothing was begun */
+        json_decref(request);
+        talk_free(talk);
+        return 0;
     }
     talk->is_threads_own = !as_events;
     talk->link = as_events ? keeper_link_take(exchange_server(exchange), &err)

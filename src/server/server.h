@@ -24,6 +24,9 @@ struct server {
     struct policy policy;
     struct MHD_Daemon *daemon;
     struct tenants *tenants; /* of tenant.h */
+    struct admission *admission;
+    struct journal *journal;
+    struct audit *audit;
     struct sandbox_journal *sandboxes;
     struct store *store;     /* uploaded files */
     struct metrics metrics;
@@ -34,4 +37,5 @@ struct server {
     int idle_links[SERVER_IDLE_LINKS];
     int idle_link_count;
     int64_t started_us;
+    int memory_fd; /* /proc/self/statm, opened while it could be */
 };

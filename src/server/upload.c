@@ -3,11 +3,11 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
+#include "server/content_hash.h"
 #include "server/store_inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,6 @@ enum {
     WRITE_BEHIND = 8 << 20, /* the disk begins with these while the next ones come */
     SYNC_EVERY = 1 << 30,   /* what a crash of the machine can cost at most */
     RESERVE_STEP = 64 << 20,
-    HASH_CHUNK = 256 << 10,
     TAKE_OVER_MS = 5000,
 };
 
@@ -31,20 +30,10 @@ struct upload {
     int64_t written_behind, synced_bytes;
     int fd;
     bool is_sealed; /* nothing may be added */
-    EVP_MD_CTX *hash;
+    struct content_hash hash;
     pthread_mutex_t lock;
     atomic_bool is_taken;
 };
-
-static void upload_free(struct upload *upload)
-{
-    if (!upload)
-        return;
-    scope_close_fd(&upload->fd);
-    EVP_MD_CTX_free(upload->hash);
-    pthread_mutex_destroy(&upload->lock);
-    free(upload);
-}
 
 static int write_note(const struct upload *upload)
 {
@@ -53,22 +42,14 @@ static int write_note(const struct upload *upload)
     return disk_write_note(upload->store->data_fd, upload->tenant, upload->name, &note);
 }
 
-/* The state of the hash is not kept: what is there already is read again, once. */
-static int hash_what_is_there(struct upload *upload)
+static void upload_free(struct upload *upload)
 {
-    scope_free char *chunk = malloc(HASH_CHUNK);
-    int64_t at = 0;
-    while (chunk && at < upload->offset_bytes) {
-        int64_t left = upload->offset_bytes - at;
-        ssize_t got = pread(upload->fd, chunk, (size_t)(left < HASH_CHUNK ? left : HASH_CHUNK), at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? -errno : -EIO;
-        EVP_DigestUpdate(upload->hash, chunk, (size_t)got);
-        at += got;
-    }
-    return chunk ? 0 : -ENOMEM;
+    if (!upload)
+        return;
+    content_hash_close(&upload->hash);
+    scope_close_fd(&upload->fd);
+    pthread_mutex_destroy(&upload->lock);
+    free(upload);
 }
 
 static int open_part(struct upload *upload)
@@ -89,12 +70,10 @@ static int open_part(struct upload *upload)
     if (ftruncate(upload->fd, upload->offset_bytes) < 0 ||
         lseek(upload->fd, upload->offset_bytes, SEEK_SET) < 0)
         return -errno;
-    upload->hash = EVP_MD_CTX_new();
-    if (!upload->hash || EVP_DigestInit_ex(upload->hash, EVP_sha256(), NULL) != 1)
+    if (content_hash_open(&upload->hash, upload->fd) < 0)
         return -ENOMEM;
     upload->written_behind = upload->offset_bytes;
-    int status = write_note(upload);
-    return status < 0 ? status : hash_what_is_there(upload);
+    return write_note(upload);
 }
 
 /* With the store locked. An upload of the same name that is under way is cut off: it sees that when its next
@@ -265,9 +244,9 @@ static int add_locked(struct upload *upload, struct slice bytes)
     int status = file_write_all(upload->fd, bytes.data, bytes.length);
     if (status < 0)
         return status;
-    EVP_DigestUpdate(upload->hash, bytes.data, bytes.length);
     upload->offset_bytes += (int64_t)bytes.length;
     upload->part->offset_bytes = upload->offset_bytes;
+    content_hash_follow(&upload->hash, upload->offset_bytes);
     return put_on_disk(upload);
 }
 
@@ -327,14 +306,6 @@ void upload_abandon(struct upload *upload)
     upload_free(upload);
 }
 
-static void finish_hash(struct upload *upload, char *ret_hex)
-{
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    EVP_DigestFinal_ex(upload->hash, digest, NULL);
-    for (size_t i = 0; i < STORE_HASH_LENGTH / 2; i++)
-        snprintf(ret_hex + 2 * i, 3, "%02x", digest[i]);
-}
-
 /* The part becomes content by a second name, so that it is there whole under one of them at any moment. */
 static int link_content(const struct upload *upload, const char *sha256)
 {
@@ -354,14 +325,16 @@ static int commit(struct upload *upload, struct stored *ret)
     struct entry entry = {.file = {.size_bytes = upload->offset_bytes, .created_s = time(NULL)}};
     if (fsync(upload->fd) < 0)
         return -errno;
-    finish_hash(upload, entry.file.sha256);
+    int status = content_hash_finish(&upload->hash, upload->offset_bytes, entry.file.sha256);
+    if (status < 0)
+        return status;
     if (upload->wanted_sha256[0] && strcasecmp(upload->wanted_sha256, entry.file.sha256) != 0)
         return -EILSEQ;
     entry.file.expires_s = entry.file.created_s + upload->lifetime_s;
     snprintf(entry.tenant, sizeof entry.tenant, "%s", upload->tenant);
     snprintf(entry.file.name, sizeof entry.file.name, "%s", upload->name);
     pthread_mutex_lock(&store->lock);
-    int status = store_hold_content(store, entry.file.sha256);
+    status = store_hold_content(store, entry.file.sha256);
     pthread_mutex_unlock(&store->lock);
     if (status < 0)
         return status;

@@ -199,7 +199,7 @@ static int accept_text(const char *key, char *into)
     return 0;
 }
 
-static const char *why_not(const struct exchange *exchange)
+const char *websocket_problem(const struct exchange *exchange)
 {
     const char *upgrade = exchange_header(exchange, "Upgrade");
     const char *version = exchange_header(exchange, "Sec-WebSocket-Version");
@@ -214,7 +214,7 @@ int exchange_reply_websocket(struct exchange *exchange, void (*talk)(struct webs
                              void (*discard)(void *data), void *data)
 {
     char accepted[32];
-    const char *problem = why_not(exchange);
+    const char *problem = websocket_problem(exchange);
     struct websocket *socket = problem ? NULL : calloc(1, sizeof *socket);
     if (!socket || accept_text(exchange_header(exchange, "Sec-WebSocket-Key"), accepted) < 0) {
         free(socket);

@@ -15,6 +15,9 @@ struct websocket;
 enum { WEBSOCKET_MESSAGE_MAX = 1 << 20 };
 typedef void (*websocket_message)(void *data, bool is_text, struct slice bytes);
 
+/* Why a request cannot become one; NULL: it can. */
+const char *websocket_problem(const struct exchange *exchange);
+
 /* Sets the answer: 101, or why not. `talk` is called in the new thread, and frees `data`; `discard` does so
  * when it does not come to that. */
 int exchange_reply_websocket(struct exchange *exchange, void (*talk)(struct websocket *socket, void *data),

@@ -1,0 +1,227 @@
+"""The server as an HTTP server: what clients do wrong, slowly, or too much of."""
+import re
+import socket
+import threading
+import time
+
+import pytest
+import server
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+LAST = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+def request_bytes(body, path="/v1/run", headers=b""):
+    return b"POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: %d\r\n\r\n%s" % (path.encode(), headers, len(body), body)
+
+
+def statuses(raw):
+    return [int(code) for code in re.findall(rb"HTTP/1.1 (\d+) ", raw)]
+
+
+def test_health_and_ready(serving):
+    assert serving.get("/health").json == {"status": "ok"}
+    assert serving.get("/ready").json == {"status": "ready"}
+    head = serving.request("HEAD", "/health")
+    assert head.status == 200 and head.body == b""
+
+
+def test_unknown_paths_and_methods(serving):
+    answer = serving.get("/v1/nothing")
+    assert (answer.status, answer.error["code"]) == (404, "not_found")
+    answer = serving.get("/v1/run")
+    assert (answer.status, answer.error["code"], answer.headers["Allow"]) == (405, "method_not_allowed", "POST")
+    answer = serving.request("BREW", "/health")
+    assert answer.status == 405 and "GET" in answer.headers["Allow"]
+    answer = serving.request("OPTIONS", "/v1/run")
+    assert answer.status == 204 and answer.headers["Allow"] == "POST"
+
+
+def test_errors_leave_the_connection_usable(serving):
+    connection = serving.connect()
+    for _ in range(3):
+        assert serving.get("/v1/nothing", connection=connection).status == 404
+        assert serving.post("/v1/run", {"kode": 1}, connection=connection).status == 400
+        assert serving.get("/health", connection=connection).status == 200
+    connection.close()
+
+
+def test_pipelined_requests_are_answered_in_order(serving):
+    raw = serving.raw(HEALTH + request_bytes(b'{"code":"print(1)"}') + b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n" + LAST)
+    assert statuses(raw) == [200, 200, 404, 200]
+    assert raw.index(b'"stdout":"1\\n"') < raw.index(b"not_found")
+
+
+def test_chunked_bodies(serving):
+    body = b'{"code":"print(5)"}'
+    chunks = b"".join(b"%x\r\n%s\r\n" % (1, body[i:i + 1]) for i in range(len(body))) + b"0\r\n\r\n"
+    raw = serving.raw(b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + chunks)
+    assert statuses(raw) == [200] and b'"stdout":"5\\n"' in raw
+
+
+@pytest.mark.parametrize("headers", [b"Content-Length: -1\r\n", b"Content-Length: x\r\n", b"Content-Length: 99999999999999999999999\r\n"])
+def test_wrong_lengths_are_refused(serving, headers):
+    raw = serving.raw(b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n{}")
+    assert not raw or statuses(raw)[0] in (400, 413)
+
+
+def test_both_lengths_are_refused_or_the_connection_ends(serving):
+    """What one reader takes for a body another may take for a request."""
+    raw = serving.raw(b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + LAST)
+    assert len(statuses(raw)) <= 1 or statuses(raw)[0] == 400
+
+
+def test_body_that_is_announced_too_large_is_refused_unread(serving):
+    started = time.monotonic()
+    raw = serving.raw(b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000000\r\n\r\n")
+    assert statuses(raw) == [413] and b"too_large" in raw
+    assert time.monotonic() - started < 5
+
+
+def test_body_that_turns_out_too_large_is_refused(serving):
+    piece = b"%x\r\n%s\r\n" % (1 << 20, b" " * (1 << 20))
+    with serving.socket() as connection:
+        connection.sendall(b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
+        try:
+            for _ in range(66):
+                connection.sendall(piece)
+            connection.sendall(b"0\r\n\r\n")
+        except OSError:
+            pass
+        raw = server.read_until_quiet(connection, 2)
+    assert statuses(raw) in ([413], [])
+    assert serving.get("/health").status == 200
+
+
+def test_large_body_within_the_limit(serving):
+    answer = serving.post("/v1/run", {"code": "import sys; print(len(sys.stdin.read()))", "stdin": "x" * (20 << 20)})
+    assert answer.json["stdout"] == f"{20 << 20}\n"
+
+
+@pytest.mark.parametrize("headers", [b"X: " + b"y" * 200000 + b"\r\n", b"".join(b"X-%d: y\r\n" % i for i in range(20000))],
+                         ids=["one", "many"])
+def test_huge_headers_are_refused(serving, headers):
+    try:
+        raw = serving.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n")
+    except ConnectionError:
+        raw = b""
+    assert not raw or statuses(raw)[0] in (400, 413, 414, 431)
+    assert serving.get("/health").status == 200
+
+
+def test_huge_targets_are_refused(serving):
+    raw = serving.raw(b"GET /" + b"a" * 200000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    assert not raw or statuses(raw)[0] in (400, 404, 413, 414, 431)
+
+
+@pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\0" * 1000, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\r\n" * 1000])
+def test_garbage_ends_the_connection_only(serving, garbage):
+    with serving.socket() as connection:
+        connection.sendall(garbage)
+        connection.shutdown(socket.SHUT_WR)
+        server.read_until_quiet(connection, 0.5)
+    assert serving.get("/health").status == 200
+
+
+def test_half_open_and_slow_clients_hold_up_nobody(serving):
+    """Fifty that never finish their headers, fifty that never finish their body."""
+    held = []
+    for i in range(100):
+        connection = serving.socket()
+        connection.sendall(b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\n" + (b"Content-Length: 100\r\n\r\n{" if i % 2 else b"X-Slow"))
+        held.append(connection)
+    started = time.monotonic()
+    assert serving.post("/v1/run", {"code": "print(1)"}).status == 200
+    assert time.monotonic() - started < 5
+    for connection in held:
+        connection.close()
+
+
+def test_bytes_one_by_one(serving):
+    with serving.socket() as connection:
+        for byte in request_bytes(b'{"code":"print(7)"}', headers=b"Connection: close\r\n"):
+            connection.sendall(bytes([byte]))
+        raw = server.read_until_quiet(connection)
+    assert b'"stdout":"7\\n"' in raw
+
+
+def test_client_that_sends_half_a_body_and_goes(serving):
+    with serving.socket() as connection:
+        connection.sendall(b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{\"code\":")
+    assert serving.get("/health").status == 200
+
+
+def test_expectation_of_continue(serving):
+    with serving.socket() as connection:
+        connection.sendall(b"POST /v1/run HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: 19\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(b'{"code":"print(8)"}')
+        assert b'"stdout":"8\\n"' in server.read_until_quiet(connection)
+
+
+# ---- pages of other sites ----
+
+@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "127.0.0.1:8420", "[::1]:8420", "LOCALHOST"])
+def test_names_of_this_machine_are_served(serving, host):
+    assert serving.get("/health", headers={"Host": host}).status == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "10.0.0.1", "", "[::2]:1"])
+def test_foreign_names_are_refused(serving, host):
+    """A page whose name was made to resolve to 127.0.0.1 sends its own name."""
+    answer = serving.post("/v1/run", {"code": "print(1)"}, headers={"Host": host})
+    assert answer.status == 403 and answer.error["code"] == "forbidden"
+
+
+def test_pages_of_other_origins_are_refused_and_our_own_is_not(serving):
+    own = f"127.0.0.1:{serving.port}"
+    assert serving.post("/v1/run", {"code": "1"}, headers={"Host": own, "Origin": f"http://{own}"}).status == 200
+    for origin in ("http://evil.example", "null", f"http://{own}.evil.example", "http://localhost:9"):
+        assert serving.post("/v1/run", {"code": "1"}, headers={"Host": own, "Origin": origin}).status == 403, origin
+
+
+# ---- the playground and the description ----
+
+def test_playground_is_served_with_a_strict_policy(serving):
+    page = serving.get("/")
+    assert page.status == 200 and page.headers["Content-Type"].startswith("text/html")
+    policy = page.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    again = serving.get("/", headers={"If-None-Match": page.headers["ETag"]})
+    assert again.status == 304 and not again.body
+    assert serving.get("/assets/../../etc/passwd").status == 404
+
+
+def test_hundreds_of_streams_at_one_time_cost_little(serving):
+    """Idle streams, held open, must not cost a megabyte each. (The thousand of the bench are held there.)"""
+    def resident():
+        return serving.get("/v1/stats").json["memory"]["server_bytes"]
+    before = resident()
+    held = []
+    for _ in range(300):
+        connection = serving.socket()
+        connection.sendall(HEALTH)
+        held.append(connection)
+    for connection in held:
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+    grown = resident() - before
+    for connection in held:
+        connection.close()
+    assert grown / 300 < 45 << 10, f"{grown / 300 / 1024:.0f} KiB each"
+
+
+def test_requests_of_many_threads(serving):
+    wrong = []
+
+    def client():
+        connection = serving.connect()
+        for _ in range(100):
+            if serving.get("/health", connection=connection).status != 200:
+                wrong.append(1)
+        connection.close()
+    threads = [threading.Thread(target=client) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
