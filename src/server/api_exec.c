@@ -33,8 +33,7 @@ struct exec {
 static void exec_free(void *data)
 {
     struct exec *exec = data;
-    command_list_remove(exec->entry);
-    command_link_close(&exec->command);
+    command_list_remove(exec->entry, exec->end);
     json_decref(exec->body);
     json_decref(exec->end);
     buffer_free(&exec->out);
@@ -94,19 +93,11 @@ static bool is_over(const struct exec *exec)
     return exec->end && exec->command.stdout_fd < 0 && exec->command.stderr_fd < 0;
 }
 
-static const char *cause_of(const json_t *end)
-{
-    return json_is_true(json_object_get(end, "lost"))                ? "host_failure"
-           : json_is_true(json_object_get(end, "timed_out"))         ? "wall_time"
-           : json_integer_value(json_object_get(end, "signal")) != 0 ? "signal"
-                                                                     : "exit";
-}
-
 static json_t *end_to_json(const struct exec *exec)
 {
     json_t *end = json_copy(exec->end);
     json_object_set_new(end, "id", json_string(command_list_id(exec->entry)));
-    json_object_set_new(end, "cause", json_string(cause_of(exec->end)));
+    json_object_set_new(end, "cause", json_string(command_list_cause(exec->end)));
     json_object_set_new(end, "duration_ms",
                         json_real((double)(clock_monotonic_us() - exec->started_us) / 1000));
     return end;
@@ -187,14 +178,10 @@ static int exec(struct exchange *exchange)
         return -ENOMEM;
     }
     *exec = (struct exec){.exchange = exchange, .body = body, .started_us = clock_monotonic_us()};
-    if (command_link_open(exchange, request, &exec->command) < 0) {
-        exec_free(exec);
-        return 0;
-    }
-    exec->entry = command_list_add(exchange, &exec->command);
+    exec->entry = command_list_start(exchange, request, &exec->command);
     if (!exec->entry) {
         exec_free(exec);
-        return -ENOMEM;
+        return 0;
     }
     if (json_is_true(json_object_get(body, "stream")) || exchange_wants_events(exchange))
         return exchange_reply_stream(exchange, "text/event-stream", next, exec_free, exec);

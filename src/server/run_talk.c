@@ -226,7 +226,8 @@ int run_talk(struct exchange *exchange, json_t *request, struct slice body, size
         json_decref(request);
         return -ENOMEM;
     }
-    if (sandbox_gate_enter(exchange, json_object_get(request, "lengths"), body, id_of, talk, &talk->pass) < 0) {
+    if (sandbox_gate_enter(exchange, json_object_get(request, "lengths"), body, id_of, talk, &talk->pass) <
+        0) {
         talk->is_over = true; /* nothing was begun */
         json_decref(request);
         talk_free(talk);
