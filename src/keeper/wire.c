@@ -54,9 +54,11 @@ int wire_send(int fd, json_t *header, struct slice body, const int *fds, size_t 
     if (status == 0 && body.length)
         status = buffer_append(&frame, body.data, body.length);
     free(text);
-    if (status == 0)
-        status = process_send_many(fd, frame.data, 1, fds, count);
-    return status < 0 ? status : send_all(fd, frame.data + 1, frame.length - 1);
+    if (status < 0)
+        return status;
+    /* At once, so that who waits for it is woken once. */
+    int64_t sent = process_send_some(fd, frame.data, frame.length, fds, count);
+    return sent < 0 ? (int)sent : send_all(fd, frame.data + sent, frame.length - (size_t)sent);
 }
 
 static int receive_all(int fd, char *into, size_t length)
@@ -73,17 +75,24 @@ static int receive_all(int fd, char *into, size_t length)
     return 0;
 }
 
-static int receive_part(int fd, size_t length, struct buffer *into)
+/* Header and body one after the other, in as few steps as they fit into; memory grows with what has come, not
+ * with what was announced. */
+static int receive_parts(int fd, const uint32_t *lengths, struct buffer *header, struct buffer *body)
 {
     char chunk[65536];
-    while (length > 0) {
-        size_t step = length < sizeof chunk ? length : sizeof chunk;
+    size_t left[2] = {lengths[0], lengths[1]};
+    while (left[0] + left[1] > 0) {
+        size_t step = left[0] + left[1] < sizeof chunk ? left[0] + left[1] : sizeof chunk;
+        size_t of_header = step < left[0] ? step : left[0];
         int status = receive_all(fd, chunk, step);
-        if (status == 0)
-            status = buffer_append(into, chunk, step);
+        if (status == 0 && of_header)
+            status = buffer_append(header, chunk, of_header);
+        if (status == 0 && step > of_header)
+            status = buffer_append(body, chunk + of_header, step - of_header);
         if (status < 0)
             return status;
-        length -= step;
+        left[0] -= of_header;
+        left[1] -= step - of_header;
     }
     return 0;
 }
@@ -92,22 +101,20 @@ int wire_receive(int fd, json_t **ret_header, struct buffer *ret_body, int *fds)
 {
     int taken[WIRE_DESCRIPTORS];
     uint32_t lengths[2];
-    int got = process_receive_many(fd, lengths, 1, taken, WIRE_DESCRIPTORS);
-    if (got != 1)
+    int got = process_receive_many(fd, lengths, sizeof lengths, taken, WIRE_DESCRIPTORS);
+    if (got <= 0)
         return got < 0 ? got : -EPIPE;
     for (int i = 0; i < WIRE_DESCRIPTORS; i++)
         if (fds)
             fds[i] = taken[i];
         else
             scope_close_fd(&taken[i]);
-    int status = receive_all(fd, (char *)lengths + 1, sizeof lengths - 1);
+    int status = receive_all(fd, (char *)lengths + got, sizeof lengths - (size_t)got);
     if (status == 0 && (lengths[0] > WIRE_HEADER_MAX || lengths[1] > WIRE_BODY_MAX))
         status = -EPROTO;
     scope_buffer header = {0};
     if (status == 0)
-        status = receive_part(fd, lengths[0], &header);
-    if (status == 0)
-        status = receive_part(fd, lengths[1], ret_body);
+        status = receive_parts(fd, lengths, &header, ret_body);
     if (status == 0) {
         *ret_header = json_loadb(header.data, header.length, 0, NULL);
         if (!json_is_object(*ret_header)) {
