@@ -1,161 +1,249 @@
-/* Sends HTTP requests to a server on loopback and prints how long each took: for bench/serve.
+/* Sends one HTTP request again and again over connections that stay, and prints how long each answer took:
+ * for bench/server. One thread and epoll, so that the server has the machine to itself.
  *
- *   http-client latency PORT REQUESTS PAUSE_MS METHOD PATH [BODY]   one client, spaced: a line a request, in
- * us http-client load PORT CLIENTS SECONDS METHOD PATH [BODY]        clients that go on at once: lines as
- * above, then "ran N failed M in US"
+ *   http_client latency COUNT PAUSE_MS    PORT EXPECT PATH [BODY]   one client, spaced
+ *   http_client load    CLIENTS SECONDS   PORT EXPECT PATH [BODY]   clients that go on at once
  *
- * Connections are kept. A time is from the first byte sent to the last byte of the answer. */
+ * A line an answer, "US", from the request's first byte sent to the answer's last byte received; then
+ * "ran N failed M in US". An answer counts when its status is 200 and EXPECT stands in its body. With a BODY
+ * (JSON) the method is POST, else GET. A server that closes its connections is connected to anew, within the
+ * time that is measured. */
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/scope.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { ANSWER_MAX = 1 << 20, TIMES_MAX = 4 << 20 };
+enum { ANSWER_MAX = 256 << 10, COMPLAINTS_MAX = 5, READY_MAX = 64, WAIT_MS = 1000, PATIENCE_S = 60 };
 
-static char request[1 << 16];
-static size_t request_length;
-static int port;
-static int64_t until_us;
-
-struct client {
-    pthread_t thread;
-    int64_t *times;
-    size_t count, failed;
+struct target {
+    struct sockaddr_in address;
+    struct buffer request;
+    const char *expect;
 };
 
-static int64_t now_us(void)
+struct visitor {
+    int fd; /* -1: not connected */
+    int64_t started_us;
+    size_t length;
+    char *answer;
+};
+
+struct tally {
+    int64_t *times_us;
+    size_t count, room;
+    int64_t failed;
+};
+
+static void complain(struct tally *tally, const char *what, const struct visitor *visitor)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    if (tally->failed++ < COMPLAINTS_MAX)
+        fprintf(stderr, "http_client: %s: %.*s\n", what, (int)(visitor->length < 400 ? visitor->length : 400),
+                visitor->answer);
 }
 
-static int open_connection(void)
+static void note(struct tally *tally, int64_t took_us)
+{
+    if (tally->count == tally->room) {
+        tally->room = tally->room ? tally->room * 2 : 4096;
+        tally->times_us = realloc(tally->times_us, tally->room * sizeof *tally->times_us);
+        if (!tally->times_us)
+            abort();
+    }
+    tally->times_us[tally->count++] = took_us;
+}
+
+static int connect_to(const struct target *target)
 {
     const int yes = 1;
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0) {
-        perror("http-client");
-        exit(2);
-    }
+    if (fd < 0)
+        return -errno;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    struct timeval patience = {.tv_sec = PATIENCE_S};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (connect(fd, (const struct sockaddr *)&target->address, sizeof target->address) < 0) {
+        int status = -errno;
+        close(fd);
+        return status;
+    }
     return fd;
 }
 
-/* The status of a whole answer with a Content-Length; -1 when the connection broke. */
-static int receive_answer(int fd, char *into)
+/* Connects where needed. The requests are small: they fit into the socket at once. */
+static int ask(struct visitor *visitor, const struct target *target)
 {
-    size_t got = 0, needed = 0;
-    while (!needed || got < needed) {
-        ssize_t step = recv(fd, into + got, ANSWER_MAX - 1 - got, 0);
-        if (step <= 0)
-            return -1;
-        got += (size_t)step;
-        into[got] = '\0';
-        const char *end = needed ? NULL : strstr(into, "\r\n\r\n");
-        const char *length = end ? strcasestr(into, "\r\nContent-Length:") : NULL;
-        if (end)
-            needed = (size_t)(end - into) + 4 + (length ? strtoul(length + 17, NULL, 10) : 0);
-    }
-    return atoi(into + 9);
+    visitor->length = 0;
+    visitor->started_us = clock_monotonic_us();
+    if (visitor->fd < 0 && (visitor->fd = connect_to(target)) < 0)
+        return visitor->fd;
+    ssize_t sent = send(visitor->fd, target->request.data, target->request.length, MSG_NOSIGNAL);
+    return sent == (ssize_t)target->request.length ? 0 : -EPIPE;
 }
 
-static bool request_once(int fd, char *answer, int64_t *ret_us)
+static const char *header_value(const char *headers, size_t length, const char *name)
 {
-    int64_t started_us = now_us();
-    bool is_well = send(fd, request, request_length, MSG_NOSIGNAL) == (ssize_t)request_length &&
-                   receive_answer(fd, answer) == 200;
-    *ret_us = now_us() - started_us;
-    return is_well;
-}
-
-static void *client_main(void *data)
-{
-    struct client *client = data;
-    char *answer = malloc(ANSWER_MAX);
-    int fd = open_connection();
-    while (now_us() < until_us && client->count < TIMES_MAX) {
-        if (request_once(fd, answer, &client->times[client->count])) {
-            client->count++;
-            continue;
-        }
-        client->failed++;
-        close(fd);
-        fd = open_connection();
-    }
-    close(fd);
-    free(answer);
+    size_t name_length = strlen(name);
+    for (const char *at = headers; (at = memmem(at, length - (size_t)(at - headers), "\r\n", 2)); at += 2)
+        if ((size_t)(at - headers) + 2 + name_length < length && strncasecmp(at + 2, name, name_length) == 0)
+            return at + 2 + name_length + strspn(at + 2 + name_length, " ");
     return NULL;
 }
 
-static int measure_latency(int requests, int pause_ms)
+/* 1: whole and right; 0: more is to come; negative: wrong. */
+static int judge(const struct visitor *visitor, const struct target *target, bool *ret_closes)
 {
-    char *answer = malloc(ANSWER_MAX);
-    int fd = open_connection();
-    for (int i = 0; i < requests; i++) {
-        int64_t time_us;
-        if (!request_once(fd, answer, &time_us)) {
-            fprintf(stderr, "http-client: %.300s\n", answer);
-            return 1;
-        }
-        printf("%lld\n", (long long)time_us);
-        usleep((useconds_t)pause_ms * 1000);
-    }
-    free(answer);
-    return 0;
+    const char *end = memmem(visitor->answer, visitor->length, "\r\n\r\n", 4);
+    if (!end)
+        return visitor->length == ANSWER_MAX ? -EMSGSIZE : 0;
+    size_t head = (size_t)(end - visitor->answer) + 4;
+    const char *length = header_value(visitor->answer, head - 2, "Content-Length:");
+    const char *connection = header_value(visitor->answer, head - 2, "Connection:");
+    if (!length)
+        return -EBADMSG;
+    size_t body = strtoull(length, NULL, 10);
+    if (body > ANSWER_MAX - head)
+        return -EMSGSIZE;
+    if (visitor->length < head + body)
+        return 0;
+    *ret_closes = connection && strncasecmp(connection, "close", 5) == 0;
+    bool is_right = strncmp(visitor->answer + 8, " 200", 4) == 0 &&
+                    memmem(visitor->answer + head, body, target->expect, strlen(target->expect));
+    return is_right && visitor->length == head + body ? 1 : -EBADMSG;
 }
 
-static int measure_load(int clients, int seconds)
+/* As judge(), after what is there was received. `flags`: whether to wait for it. */
+static int hear(struct visitor *visitor, const struct target *target, int flags, bool *ret_closes)
 {
-    struct client *all = calloc((size_t)clients, sizeof *all);
-    int64_t started_us = now_us();
-    size_t ran = 0, failed = 0;
-    until_us = started_us + (int64_t)seconds * 1000000;
-    for (int i = 0; i < clients; i++) {
-        all[i].times = malloc(TIMES_MAX * sizeof *all[i].times);
-        pthread_create(&all[i].thread, NULL, client_main, &all[i]);
+    ssize_t got = recv(visitor->fd, visitor->answer + visitor->length, ANSWER_MAX - visitor->length, flags);
+    if (got == 0)
+        return -EPIPE;
+    if (got < 0)
+        return flags && errno == EAGAIN ? 0 : -errno;
+    visitor->length += (size_t)got;
+    return judge(visitor, target, ret_closes);
+}
+
+/* Counts an answer, or that there is none. */
+static void finish(struct visitor *visitor, struct tally *tally, int status, bool closes)
+{
+    if (status > 0)
+        note(tally, clock_monotonic_us() - visitor->started_us);
+    else
+        complain(tally, strerror(-status), visitor);
+    if (closes || status < 0)
+        scope_close_fd(&visitor->fd);
+}
+
+static void measure_latency(const struct target *target, int count, int pause_ms, struct tally *tally)
+{
+    struct visitor visitor = {.fd = -1, .answer = malloc(ANSWER_MAX)};
+    for (int i = 0; visitor.answer && i < count; i++) {
+        bool closes = false;
+        usleep((useconds_t)pause_ms * 1000);
+        int status = ask(&visitor, target);
+        while (status == 0)
+            status = hear(&visitor, target, 0, &closes);
+        finish(&visitor, tally, status, closes);
     }
+    scope_close_fd(&visitor.fd);
+    free(visitor.answer);
+}
+
+static void begin(struct visitor *visitor, const struct target *target, int epoll, struct tally *tally)
+{
+    bool is_new = visitor->fd < 0;
+    int status = ask(visitor, target);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = visitor};
+    if (status == 0 && is_new && epoll_ctl(epoll, EPOLL_CTL_ADD, visitor->fd, &event) < 0)
+        status = -errno;
+    if (status < 0) {
+        finish(visitor, tally, status, true);
+        usleep(1000); /* a server that is away is not asked as fast as we can */
+    }
+}
+
+static void measure_load(const struct target *target, int clients, int seconds, struct tally *tally)
+{
+    struct visitor *visitors = calloc((size_t)clients, sizeof *visitors);
+    scope_fd epoll = epoll_create1(EPOLL_CLOEXEC);
+    int64_t until_us = clock_monotonic_us() + (int64_t)seconds * 1000000;
+    int64_t give_up_us = until_us + (int64_t)PATIENCE_S * 1000000;
     for (int i = 0; i < clients; i++)
-        pthread_join(all[i].thread, NULL);
-    int64_t took_us = now_us() - started_us;
-    for (int i = 0; i < clients; i++) {
-        for (size_t j = 0; j < all[i].count; j++)
-            printf("%lld\n", (long long)all[i].times[j]);
-        ran += all[i].count;
-        failed += all[i].failed;
+        visitors[i] = (struct visitor){.fd = -1, .answer = malloc(ANSWER_MAX)};
+    for (int i = 0; i < clients; i++)
+        begin(&visitors[i], target, epoll, tally);
+    int under_way = clients;
+    while (under_way > 0 && clock_monotonic_us() < give_up_us) {
+        struct epoll_event ready[READY_MAX];
+        int count = epoll_wait(epoll, ready, READY_MAX, WAIT_MS);
+        for (int i = 0; i < count; i++) {
+            struct visitor *visitor = ready[i].data.ptr;
+            bool closes = false;
+            int status = hear(visitor, target, MSG_DONTWAIT, &closes);
+            if (status == 0)
+                continue;
+            finish(visitor, tally, status, closes);
+            bool goes_on = clock_monotonic_us() < until_us;
+            if (goes_on)
+                begin(visitor, target, epoll, tally);
+            under_way -= !goes_on || visitor->fd < 0;
+        }
     }
-    printf("ran %zu failed %zu in %lld\n", ran, failed, (long long)took_us);
-    return failed > 0;
+    tally->failed += under_way;
+    for (int i = 0; i < clients; i++) {
+        scope_close_fd(&visitors[i].fd);
+        free(visitors[i].answer);
+    }
+    free(visitors);
+}
+
+static void read_target(struct target *target, int port, char **arguments)
+{
+    char head[512];
+    const char *body = arguments[2] ? arguments[2] : "";
+    target->address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    target->address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    target->expect = arguments[0];
+    int length = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n",
+                          arguments[2] ? "POST" : "GET", arguments[1], port);
+    buffer_append(&target->request, head, (size_t)length);
+    length = snprintf(head, sizeof head, "Content-Type: application/json\r\nContent-Length: %zu\r\n",
+                      strlen(body));
+    if (arguments[2])
+        buffer_append(&target->request, head, (size_t)length);
+    buffer_append(&target->request, "\r\n", 2);
+    buffer_append(&target->request, body, strlen(body));
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 7 || (strcmp(argv[1], "latency") != 0 && strcmp(argv[1], "load") != 0)) {
-        fprintf(stderr,
-                "http-client latency|load PORT REQUESTS|CLIENTS PAUSE_MS|SECONDS METHOD PATH [BODY]\n");
+    bool is_load = argc > 1 && strcmp(argv[1], "load") == 0;
+    if (argc < 7 || argc > 8 || (!is_load && strcmp(argv[1], "latency") != 0)) {
+        fprintf(stderr, "usage: http_client latency COUNT PAUSE_MS PORT EXPECT PATH [BODY]\n"
+                        "       http_client load CLIENTS SECONDS PORT EXPECT PATH [BODY]\n");
         return 2;
     }
-    const char *body = argc > 7 ? argv[7] : "";
-    port = atoi(argv[2]);
-    int length = snprintf(request, sizeof request,
-                          "%s %s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
-                          "Content-Length: %zu\r\n\r\n%s",
-                          argv[5], argv[6], port, strlen(body), body);
-    if (length < 0 || (size_t)length >= sizeof request)
-        return 2;
-    request_length = (size_t)length;
-    return strcmp(argv[1], "latency") == 0 ? measure_latency(atoi(argv[3]), atoi(argv[4]))
-                                           : measure_load(atoi(argv[3]), atoi(argv[4]));
+    struct target target = {0};
+    struct tally tally = {0};
+    read_target(&target, atoi(argv[4]), argv + 5);
+    int64_t started_us = clock_monotonic_us();
+    (is_load ? measure_load : measure_latency)(&target, atoi(argv[2]), atoi(argv[3]), &tally);
+    int64_t took_us = clock_monotonic_us() - started_us;
+    for (size_t i = 0; i < tally.count; i++)
+        printf("%lld\n", (long long)tally.times_us[i]);
+    printf("ran %zu failed %lld in %lld\n", tally.count, (long long)tally.failed, (long long)took_us);
+    buffer_free(&target.request);
+    free(tally.times_us);
+    return tally.failed ? 1 : 0;
 }

@@ -11,6 +11,7 @@
  * the supervisor keeps the child's hands off it.
  *
  * If the launcher dies, the control socket closes, and init ends the box. */
+#include "beside.h"
 #include "layers.h"
 #include "plan.h"
 #include "verify.h"
@@ -216,6 +217,7 @@ static bool reap(pid_t program, int *ret_status)
         pid_t pid = waitpid(-1, &status, WNOHANG | __WALL);
         if (pid <= 0)
             return ended;
+        beside_ended(pid, status);
         if (pid == program) {
             *ret_status = status;
             ended = true;
@@ -233,9 +235,31 @@ static void end_box(void)
     _exit(0);
 }
 
+/* What the launcher wants; that it is gone means the end too. */
+static void take_order(pid_t program)
+{
+    char order = INIT_STOP;
+    /* The program waits for its INIT_GO on the same socket: leave that to it. */
+    ssize_t length = recv(INIT_CONTROL_FD, &order, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (length == 1 && order == INIT_INTERRUPT) {
+        recv(INIT_CONTROL_FD, &order, 1, MSG_DONTWAIT);
+        kill(program, SIGINT);
+        struct init_message message = {.kind = INIT_INTERRUPTED};
+        process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
+    } else if (length == 1 && order == INIT_START_BESIDE && plan->flags & PLAN_CONTAINER) {
+        beside_take_order();
+    } else if (length == 0 || (length == 1 && order != INIT_GO) ||
+               (length < 0 && errno != EAGAIN && errno != EINTR)) {
+        end_box();
+    } else {
+        usleep(200);
+    }
+}
+
 static void watch(pid_t program, int signal_fd)
 {
-    struct pollfd polled[] = {{.fd = INIT_CONTROL_FD, .events = POLLIN}, {.fd = signal_fd, .events = POLLIN}};
+    struct pollfd polled[2 + BESIDE_MAX] = {{.fd = INIT_CONTROL_FD, .events = POLLIN},
+                                            {.fd = signal_fd, .events = POLLIN}};
     for (;;) {
         int status = 0;
         if (reap(program, &status)) {
@@ -243,29 +267,17 @@ static void watch(pid_t program, int signal_fd)
             process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
             end_box();
         }
-        if (poll(polled, 2, -1) < 0 && errno != EINTR)
+        int others = beside_watched(polled + 2);
+        if (poll(polled, (nfds_t)(2 + others), -1) < 0 && errno != EINTR)
             end_box();
         if (polled[1].revents) {
             struct signalfd_siginfo discarded[8];
             if (read(signal_fd, discarded, sizeof discarded) < 0 && errno != EAGAIN)
                 end_box();
         }
-        if (polled[0].revents) { /* an order to stop, or the launcher is gone */
-            char order = INIT_STOP;
-            /* The program waits for its INIT_GO on the same socket: leave that to it. */
-            ssize_t length = recv(INIT_CONTROL_FD, &order, 1, MSG_PEEK | MSG_DONTWAIT);
-            if (length == 1 && order == INIT_INTERRUPT) {
-                recv(INIT_CONTROL_FD, &order, 1, MSG_DONTWAIT);
-                kill(program, SIGINT);
-                struct init_message message = {.kind = INIT_INTERRUPTED};
-                process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
-                continue;
-            }
-            if (length == 0 || (length == 1 && order != INIT_GO) ||
-                (length < 0 && errno != EAGAIN && errno != EINTR))
-                end_box();
-            usleep(200);
-        }
+        beside_look(polled + 2, others);
+        if (polled[0].revents)
+            take_order(program);
     }
 }
 

@@ -23,9 +23,11 @@ enum plan_flag {
     PLAN_HOST_VIEW = 1 << 7,     /* the image is the view of the host's programs */
     PLAN_HELPED = 1 << 6,  /* a child of ours is detaching the old root and masking /proc: wait for it */
     PLAN_FORKED = 1 << 10, /* init and program were forked from another box, whose layers they wear already */
-    PLAN_SCOPES_ONLY = 1 << 11, /* Landlock without rules for files: those would name the files of one box,
-                                   and this one's program may be forked into others */
-    PLAN_MOUNTED_ROOT = 1 << 5, /* the root must be read-only and the scratch places writable */
+    PLAN_SCOPES_ONLY = 1 << 11,   /* Landlock without rules for files: those would name the files of one box,
+                                     and this one's program may be forked into others */
+    PLAN_TERMINAL = 1 << 12,      /* of a program beside: its stdin is the terminal that controls it */
+    PLAN_PROGRAM_COMES = 1 << 13, /* so does its file, as a descriptor */
+    PLAN_MOUNTED_ROOT = 1 << 5,   /* the root must be read-only and the scratch places writable */
 };
 
 /* How that child ends when it could not do its work; 0 is success. */
@@ -86,6 +88,7 @@ enum init_order {
      * process, over the control socket); its mounts are made (to its program, over the channel). */
     INIT_ENTER = 'e',
     INIT_GO = 'g',
-    INIT_INTERRUPT = 'i', /* SIGINT to the program */
-    INIT_STOP = 's',      /* end everything in the box, then yourself */
+    INIT_INTERRUPT = 'i',    /* SIGINT to the program */
+    INIT_START_BESIDE = 'x', /* with descriptors: another program, see beside.h */
+    INIT_STOP = 's',         /* end everything in the box, then yourself */
 };

@@ -8,6 +8,7 @@
 #include "keeper/data_directory.h"
 #include "keeper/front.h"
 #include "keeper/record.h"
+#include "keeper/session.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -231,7 +232,7 @@ static int prepare(const struct serve_options *given, struct place *place, struc
         return status;
     front->is_local = is_loopback(place);
     front->config_name = config;
-    if ((front->program_fd = front_find_program(err)) < 0)
+    if ((front->program_fd = front_find_program("cloche-server", err)) < 0)
         return front->program_fd;
     front->config_fd = front_copy_file(config, "config", err);
     front->certificate_fd = front_copy_file(given->certificate, "tls-cert", err);
@@ -287,12 +288,17 @@ static int serve(struct serve_options *given, struct error *err)
                           .key_fd = -1};
     struct pool *pool = NULL;
     struct service *service = NULL;
+    struct session_table *sessions = NULL;
     scope_fd stop_fd = ending_signals_watch(); /* before any thread, which would take them otherwise */
     status = prepare(given, &place, &front, err);
     if (status == 0)
         status = pool_open(&policy, &given->pool.options, &pool, err);
     if (status == 0)
+        status = session_table_open(&policy, given->pool.options.preload, &sessions, err);
+    if (status == 0)
         status = service_open_inside(pool, &service, err);
+    if (status == 0)
+        service_keep_sessions(service, sessions);
     struct greeting greeting = {given, &place, front.data_fd >= 0 && has_keys(front.data_fd)};
     pthread_t reaper;
     if (status == 0 && pthread_create(&reaper, NULL, reap_leftovers, NULL) == 0)
@@ -300,6 +306,7 @@ static int serve(struct serve_options *given, struct error *err)
     if (status == 0)
         status = front_run(&front, service, stop_fd, DRAIN_MS, greet, &greeting, err);
     service_close(service);
+    session_table_close(sessions);
     pool_close(pool);
     forget(&front);
     policy_free(&policy);

@@ -190,6 +190,30 @@ static int append_strings(struct buffer *block, const struct string_list *list)
     return status;
 }
 
+/* Header, the program's strings, more strings: a sealed memfd. */
+static int pack_plan(const struct init_plan *plan, const struct program *program,
+                     const struct string_list *const *more, size_t more_count, struct error *err)
+{
+    scope_buffer block = {0};
+    const char *directory = program->working_directory ? program->working_directory : "";
+    int status = buffer_append(&block, plan, sizeof *plan);
+    if (status == 0)
+        status = buffer_append(&block, directory, strlen(directory) + 1);
+    if (status == 0)
+        status = append_strings(&block, &program->arguments);
+    if (status == 0)
+        status = append_strings(&block, &program->environment);
+    for (size_t i = 0; status == 0 && i < more_count; i++)
+        status = append_strings(&block, more[i]);
+    if (status == 0 && block.length > PLAN_SIZE_MAX)
+        return error_spec(err, "env", "arguments and environment together are larger than 8 MiB");
+    if (status == 0) {
+        ((struct init_plan *)block.data)->size = (uint32_t)block.length;
+        status = sealed_memfd("plan", block.data, block.length);
+    }
+    return status < 0 ? error_host(err, status, "cannot write the plan of a box") : status;
+}
+
 int launch_write_plan(const struct box *box, const struct plan_lists *lists, struct launch *launch,
                       struct error *err)
 {
@@ -210,23 +234,29 @@ int launch_write_plan(const struct box *box, const struct plan_lists *lists, str
     };
     if (!(lists->flags & PLAN_FORKED)) /* a fork has its parent's; the launcher lowers them */
         plan_rlimits(box, &plan);
-    scope_buffer block = {0};
-    const char *directory = program->working_directory ? program->working_directory : "";
-    int status = buffer_append(&block, &plan, sizeof plan);
-    if (status == 0)
-        status = buffer_append(&block, directory, strlen(directory) + 1);
-    const struct string_list *const parts[] = {&program->arguments, &program->environment, &lists->read_paths,
-                                               &lists->write_paths, &lists->device_paths};
-    for (size_t i = 0; status == 0 && i < sizeof parts / sizeof *parts; i++)
-        status = append_strings(&block, parts[i]);
-    if (status == 0 && block.length > PLAN_SIZE_MAX)
-        return error_spec(err, "env", "arguments and environment together are larger than 8 MiB");
-    if (status == 0) {
-        ((struct init_plan *)block.data)->size = (uint32_t)block.length;
-        launch->plan_fd = sealed_memfd("plan", block.data, block.length);
-        status = launch->plan_fd < 0 ? launch->plan_fd : 0;
+    const struct string_list *const paths[] = {&lists->read_paths, &lists->write_paths, &lists->device_paths};
+    launch->plan_fd = pack_plan(&plan, program, paths, sizeof paths / sizeof *paths, err);
+    return launch->plan_fd < 0 ? launch->plan_fd : 0;
+}
+
+int launch_pack_program(const struct program *program, uint32_t flags, struct error *err)
+{
+    const struct init_plan plan = {.magic = PLAN_MAGIC,
+                                   .flags = flags,
+                                   .argument_count = (uint32_t)program->arguments.count,
+                                   .environment_count = (uint32_t)program->environment.count};
+    return pack_plan(&plan, program, NULL, 0, err);
+}
+
+int launch_pack_file(const char *name, struct slice bytes, struct error *err)
+{
+    int fd = sealed_memfd(name, bytes.data, bytes.length);
+    if (fd >= 0 && fchmod(fd, 0555) < 0) {
+        int code = -errno;
+        close(fd);
+        fd = code;
     }
-    return status < 0 ? error_host(err, status, "cannot write the plan of a box") : 0;
+    return fd < 0 ? error_host(err, fd, "cannot pass a program on") : fd;
 }
 
 int launch_exec_init(struct launch *launch)

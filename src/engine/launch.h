@@ -44,6 +44,11 @@ size_t launch_list_rlimits(const struct box *box, struct launch_rlimit *into);
 int launch_write_plan(const struct box *box, const struct plan_lists *lists, struct launch *launch,
                       struct error *err);
 
+/* What a program beside is started from (beside.h), and its file where that is not in the box: descriptors.
+ */
+int launch_pack_program(const struct program *program, uint32_t flags, struct error *err);
+int launch_pack_file(const char *name, struct slice bytes, struct error *err);
+
 /* In the child: stdio, control and plan into their places, all else closed, init executed. Returns only on
  * failure, with a negative errno. */
 int launch_exec_init(struct launch *launch);

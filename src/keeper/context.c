@@ -45,6 +45,10 @@ void context_box_started(void *data, struct box *box)
     struct context *context = data;
     int channel = fcntl(box->channel_fd, F_DUPFD_CLOEXEC, 0),
         control = fcntl(box->control_fd, F_DUPFD_CLOEXEC, 0);
+    if (context->options.output) {
+        context->stream_fd[STREAM_STDOUT] = fcntl(box->stdout_fd, F_DUPFD_CLOEXEC, 0);
+        context->stream_fd[STREAM_STDERR] = fcntl(box->stderr_fd, F_DUPFD_CLOEXEC, 0);
+    }
     pthread_mutex_lock(&context->lock);
     context->channel_fd = channel;
     context->control_fd = control;
@@ -114,6 +118,7 @@ struct supervise_io context_io(struct context *context)
                                  .with_channel = true,
                                  .forkable = context->spec->isolation == ISOLATION_CONTAINER &&
                                              strcmp(context->spec->language, "python") == 0,
+                                 .is_for_others = context->options.is_for_others,
                                  .started = context_box_started,
                                  .ended = context_box_ended,
                                  .interrupted = box_interrupted,
@@ -239,6 +244,8 @@ static void stop(struct context *context)
     pthread_mutex_lock(&context->lock);
     scope_close_fd(&context->channel_fd);
     scope_close_fd(&context->control_fd);
+    for (int i = 0; i < STREAM_COUNT; i++)
+        scope_close_fd(&context->stream_fd[i]);
     runner_reader_free(&context->reader);
     result_free(context->result);
     context->result = NULL;
@@ -294,6 +301,7 @@ struct context *context_make(struct spec *spec, const struct policy *policy,
                                 .thread_main = box_main,
                                 .channel_fd = -1,
                                 .control_fd = -1,
+                                .stream_fd = {-1, -1},
                                 .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                 .lock = PTHREAD_MUTEX_INITIALIZER};
     if (context->options.lifetime_ms <= 0)
@@ -344,6 +352,21 @@ const struct result *context_result(struct context *context)
     return result;
 }
 
+void context_cancel(struct context *context, const char *why)
+{
+    pthread_mutex_lock(&context->lock);
+    context_end(context, CAUSE_cancelled, "%s", why);
+    pthread_mutex_unlock(&context->lock);
+}
+
+bool context_has_forks(struct context *context)
+{
+    pthread_mutex_lock(&context->lock);
+    bool has_forks = context->forks > 0;
+    pthread_mutex_unlock(&context->lock);
+    return has_forks;
+}
+
 void context_close(struct context *context)
 {
     if (!context)
@@ -356,10 +379,10 @@ void context_close(struct context *context)
         return; /* the kernel ends the forks of a box with it: it goes with the last of them */
     stop(context);
     scope_close_fd(&context->cancel_fd);
+    if (!context->shares_spec)
+        spec_free(context->spec);
     if (context->parent)
         context_release(context->parent);
-    else
-        spec_free(context->spec);
     pthread_mutex_destroy(&context->lock);
     pthread_cond_destroy(&context->changed);
     free(context);

@@ -9,8 +9,8 @@
  * not help within a second, the context ends. Both threads look at the clock, so that a caller who stalls in
  * a callback stops no limit.
  *
- * A context belongs to one caller at a time; only context_interrupt, context_extend and context_look may be
- * called from other threads. */
+ * A context belongs to one caller at a time; only context_interrupt, context_extend, context_look and
+ * context_cancel may be called from other threads. */
 #pragma once
 
 #include "engine/supervise.h"
@@ -49,6 +49,7 @@ struct context_options {
     int64_t lifetime_ms; /* 0: an hour */
     int64_t idle_ms;     /* 0: 15 minutes without a run; then it ends by itself */
     int runs_max;        /* 0: 20 */
+    bool is_for_others;  /* it never gets anybody's code: its forks are other people's */
     /* What programs and C code in the box write to descriptors 1 and 2, outside the protocol; called from
      * another thread. May be NULL. */
     void (*output)(void *data, enum supervise_stream stream, const char *bytes, size_t length);
@@ -74,6 +75,8 @@ struct context_outcome {
     bool timed_out;          /* wall_time or cpu_time */
     int64_t truncated_bytes; /* of stdout and stderr together, over the output limit */
     bool died;               /* the interpreter is gone: context_result tells more of the cause */
+    int64_t cpu_us;          /* of all processes during the run; what its watchdog saw, where it has one */
+    int64_t peak_memory_bytes, pids, disk_bytes; /* of the box, until and at its end */
 };
 
 /* Runs code and hands everything that it says to `event` as it comes, the end included. 0 when the run has an
@@ -83,8 +86,15 @@ int context_run(struct context *context, const struct runner_order *order,
                 void (*event)(void *data, const struct runner_event *event), void *data,
                 struct context_outcome *ret, struct error *err);
 
+/* The next run has these limits instead of the context's; 0: the context's. Above the operator's ceiling:
+ * -EINVAL. */
+int context_limit_next(struct context *context, int64_t wall_ms, int64_t cpu_ms, struct error *err);
+
 /* Is the code, typed line by line, to be run, or does it go on? What cannot be told is to be run. */
 bool context_is_complete(struct context *context, struct slice code);
+
+/* Imports modules before anybody's code runs: python only. What the image lacks is left out. */
+int context_preload(struct context *context, const struct string_list *modules, struct error *err);
 
 /* SIGINT for the run that is under way (KeyboardInterrupt in Python), and never for a later one; nothing
  * between runs. A second call for the same run, a second later or more, ends the interpreter. */
@@ -95,6 +105,22 @@ int context_interrupt(struct context *context);
  * changes), -ESRCH when no run is under way or its time is over already. */
 int context_extend(struct context *context, int64_t extra_ms, struct error *err);
 
+/* A command beside the interpreter, in the same box and under its limits. Its start is a sign of life, as a
+ * run is. */
+struct context_command {
+    struct string_list words;       /* the first is a path, or a name that the image has in PATH */
+    struct string_list environment; /* NAME=VALUE, added to the box's own */
+    const char *directory;          /* NULL: /data/output */
+    bool is_about_files; /* not a program of the image: words of guest/files/files.c, from the verb on */
+    bool has_terminal;   /* fds[0] is the terminal that controls it */
+    int fds[3];          /* its streams; they stay the caller's */
+};
+
+/* Starts it; from any thread. *ret_socket is for beside_signal and beside_take_end (engine/beside.h); who
+ * closes it, kills the command. */
+int context_exec(struct context *context, const struct context_command *command, int *ret_socket,
+                 struct error *err);
+
 /* A copy of a python context between two runs: variables, imports and files as they are now, in a box of its
  * own that shares nothing with the first from here on. Its limits are the same, its lifetime is the rest of
  * the first's. Open files and sockets are closed in it, randomness is renewed; running threads and child
@@ -102,6 +128,12 @@ int context_extend(struct context *context, int64_t extra_ms, struct error *err)
  * until all its forks are closed, also if it is closed before. */
 int context_fork(struct context *context, const struct context_options *options, struct context **ret,
                  struct error *err);
+
+/* The same with a spec of its own, prepared (runner_prepare_spec) and validated, which is taken, also when it
+ * fails. Language, image, isolation, environment and open files must be the first's, its disk not larger: its
+ * processes carry these with them. */
+int context_fork_as(struct context *context, struct spec *spec, const struct context_options *options,
+                    struct context **ret, struct error *err);
 
 /* One of several continuations of a context. */
 struct context_branch {
@@ -141,6 +173,13 @@ int context_restart(struct context *context, struct error *err);
 
 /* How a context came to its end; NULL while it lives. The context's, until it is restarted or closed. */
 const struct result *context_result(struct context *context);
+
+/* Ends its box soon, whoever uses it, and with it all its forks: a run that is under way dies with `why`. It
+ * is still to be closed. */
+void context_cancel(struct context *context, const char *why);
+
+/* Are there forks that would end with its box? */
+bool context_has_forks(struct context *context);
 
 /* Ends it, waits until nothing of it is left, and frees it. NULL is fine. */
 void context_close(struct context *context);

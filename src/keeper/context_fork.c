@@ -157,22 +157,27 @@ static int check(struct context *context, int64_t *ret_left_ms, struct error *er
     return status;
 }
 
-int context_fork(struct context *parent, const struct context_options *options, struct context **ret,
-                 struct error *err)
+/* `spec` is taken; NULL: the parent's, which lives as long as its forks. */
+static int fork_with(struct context *parent, struct spec *spec, const struct context_options *options,
+                     struct context **ret, struct error *err)
 {
     int64_t left_ms = 0;
     int status = check(parent, &left_ms, err);
-    if (status < 0)
+    if (status < 0) {
+        spec_free(spec);
         return status;
+    }
     struct context_options own = options ? *options : parent->options;
     if (own.lifetime_ms <= 0 || own.lifetime_ms > left_ms)
         own.lifetime_ms = left_ms > 0 ? left_ms : 1;
-    struct context *fork = context_make(parent->spec, parent->policy, &own);
+    struct context *fork = context_make(spec ? spec : parent->spec, parent->policy, &own);
     if (!fork) {
+        spec_free(spec);
         context_release(parent);
         return error_host(err, -ENOMEM, "no memory for a fork");
     }
     fork->parent = parent;
+    fork->shares_spec = !spec;
     fork->thread_main = fork_main;
     fork->run = parent->run;
     status =
@@ -183,6 +188,18 @@ int context_fork(struct context *parent, const struct context_options *options, 
     }
     *ret = fork;
     return 0;
+}
+
+int context_fork(struct context *parent, const struct context_options *options, struct context **ret,
+                 struct error *err)
+{
+    return fork_with(parent, NULL, options, ret, err);
+}
+
+int context_fork_as(struct context *parent, struct spec *spec, const struct context_options *options,
+                    struct context **ret, struct error *err)
+{
+    return fork_with(parent, spec, options, ret, err);
 }
 
 /* Branches share what their threads report to. */

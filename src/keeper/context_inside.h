@@ -1,6 +1,6 @@
 /* The inside of a context, for the files that make it up: context.c (the box: opened, restarted, closed),
  * context_run.c (the conversation with the runner), context_clock.c (time, CPU, idleness, interrupts),
- * context_fork.c (copies of it). */
+ * context_fork.c (copies of it), context_exec.c (commands beside its interpreter). */
 #pragma once
 
 #include "keeper/context.h"
@@ -20,8 +20,9 @@ struct context_turn {
     int64_t wall_ms, cpu_ms; /* its limits, extensions included */
     bool has_cpu_base;
     int64_t cpu_base_us;
-    enum cause cause; /* the limit that it reached; CAUSE_exit: none */
-    int64_t kill_us;  /* when it is ended, if it did not listen */
+    int64_t cpu_begun_us; /* measured when the run began, not a moment before or after */
+    enum cause cause;     /* the limit that it reached; CAUSE_exit: none */
+    int64_t kill_us;      /* when it is ended, if it did not listen */
     int64_t output_us;
     double fraction;
     char text[CONTEXT_TEXT_MAX];
@@ -38,7 +39,10 @@ struct context {
     pthread_t thread;
     bool has_thread;
     void *(*thread_main)(void *context);
-    struct context *parent; /* that it was forked from, and whose spec it shares; NULL: it has its own */
+    struct context *parent; /* that it was forked from, and whose spec it shares, unless it has its own */
+    bool shares_spec;
+    int64_t next_wall_ms, next_cpu_ms; /* of the next run; 0: as usual */
+    int stream_fd[STREAM_COUNT];       /* copies of the box's own, to see whether something is in them */
 
     /* What follows is under the lock. */
     pthread_mutex_t lock;

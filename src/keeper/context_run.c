@@ -7,10 +7,17 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { WATCH_US = 200000, END_MS = 10000 /* for a box to be gone */ };
+enum {
+    WATCH_US = 200000,
+    END_MS = 10000, /* for a box to be gone */
+    DRY_PAUSE_US = 100,
+    DRY_TRIES = 500,
+};
 
 /* Where a conversation is. */
 struct talk {
@@ -196,6 +203,35 @@ static void wait_for_signals(struct context *context)
         context_end(context, CAUSE_host_failure, "an interrupt was not confirmed");
 }
 
+/* At this moment, where that is only a look into the box's group; else when it was measured last. With the
+ * lock held. */
+static struct measurement measure_now(const struct context *context)
+{
+    struct box *box = context->box;
+    struct measurement now = context->measured;
+    if (box && box->engine->isolation == ISOLATION_CONTAINER && !box->is_watched)
+        box->engine->measure(box, &now);
+    return now;
+}
+
+static void count_usage(const struct context *context, struct context_outcome *outcome)
+{
+    const struct result *result = context->is_over ? context->result : NULL;
+    struct measurement now = measure_now(context);
+    int64_t cpu_us = now.cpu_user_us + now.cpu_system_us;
+    outcome->pids = now.pids;
+    outcome->disk_bytes = now.disk_bytes;
+    outcome->peak_memory_bytes = now.peak_memory_bytes > context->peak_memory_bytes
+                                     ? now.peak_memory_bytes
+                                     : context->peak_memory_bytes;
+    if (result) {
+        cpu_us = result->usage.cpu_user_us + result->usage.cpu_system_us;
+        outcome->peak_memory_bytes = result->usage.peak_memory_bytes;
+        outcome->disk_bytes = result->usage.disk_bytes;
+    }
+    outcome->cpu_us = cpu_us > context->turn.cpu_begun_us ? cpu_us - context->turn.cpu_begun_us : 0;
+}
+
 static int begin(struct context *context, int64_t run, struct error *err)
 {
     int status = 0;
@@ -210,16 +246,21 @@ static int begin(struct context *context, int64_t run, struct error *err)
                    context->options.runs_max);
         status = -EBUSY;
     } else {
+        struct measurement now = run ? measure_now(context) : (struct measurement){0};
         int64_t now_us = clock_monotonic_us();
+        int64_t wall_ms = run ? context->next_wall_ms : 0, cpu_ms = run ? context->next_cpu_ms : 0;
+        context->next_wall_ms = context->next_cpu_ms = 0;
         context->runs += run != 0;
-        context->turn = (struct context_turn){.is_busy = true,
-                                              .run = run,
-                                              .started_us = now_us,
-                                              .output_us = now_us,
-                                              .wall_ms = context->limits.value[LIMIT_wall],
-                                              .cpu_ms = context->limits.value[LIMIT_cpu],
-                                              .cause = CAUSE_exit,
-                                              .fraction = -1};
+        context->turn =
+            (struct context_turn){.is_busy = true,
+                                  .run = run,
+                                  .started_us = now_us,
+                                  .output_us = now_us,
+                                  .wall_ms = wall_ms ? wall_ms : context->limits.value[LIMIT_wall],
+                                  .cpu_ms = cpu_ms ? cpu_ms : context->limits.value[LIMIT_cpu],
+                                  .cpu_begun_us = now.cpu_user_us + now.cpu_system_us,
+                                  .cause = CAUSE_exit,
+                                  .fraction = -1};
     }
     pthread_mutex_unlock(&context->lock);
     return status;
@@ -234,9 +275,27 @@ static void finish(struct context *context, struct context_outcome *outcome)
     else if (!outcome->died && turn->interrupt_sent && outcome->status == RUNNER_STATUS_interrupted)
         outcome->cause = CAUSE_cancelled;
     outcome->timed_out = outcome->cause == CAUSE_wall_time || outcome->cause == CAUSE_cpu_time;
+    if (turn->run)
+        count_usage(context, outcome);
+    if (outcome->died) /* else the runner told */
+        outcome->duration_us = clock_monotonic_us() - turn->started_us;
     context->turn = (struct context_turn){0};
     context->idle_since_us = clock_monotonic_us();
     pthread_mutex_unlock(&context->lock);
+}
+
+/* What programs wrote before they ended is in the box's pipes when the runner says that the run is over: the
+ * other thread is given the time to read it, so that it counts as this run's. */
+static void let_streams_dry(struct context *context)
+{
+    for (int i = 0; i < STREAM_COUNT; i++) {
+        const struct timespec pause = {.tv_nsec = DRY_PAUSE_US * 1000};
+        int left = 0;
+        for (int tries = 0; tries < DRY_TRIES && context->stream_fd[i] >= 0 &&
+                            ioctl(context->stream_fd[i], FIONREAD, &left) == 0 && left > 0;
+             tries++)
+            nanosleep(&pause, NULL);
+    }
 }
 
 static void hold_talk(struct context *context, struct talk *talk)
@@ -245,6 +304,8 @@ static void hold_talk(struct context *context, struct talk *talk)
     talk->watched_us = clock_monotonic_us();
     if (converse(context, talk, &reason) < 0)
         die(context, &reason, talk->outcome);
+    else
+        let_streams_dry(context);
     finish(context, talk->outcome);
 }
 
@@ -265,6 +326,33 @@ int context_run(struct context *context, const struct runner_order *order,
     context->run = numbered.run;
     struct talk talk = {.frame = &frame, .answer = RUNNER_end, .event = event, .data = data, .outcome = ret};
     hold_talk(context, &talk);
+    return 0;
+}
+
+int context_preload(struct context *context, const struct string_list *modules, struct error *err)
+{
+    struct context_outcome outcome = {.cause = CAUSE_exit};
+    scope_buffer frame = {0};
+    struct talk talk = {.frame = &frame, .answer = RUNNER_ready, .outcome = &outcome};
+    int status = runner_write_preload(&frame, modules, false);
+    if (status < 0)
+        return error_host(err, status, "cannot name the modules");
+    status = begin(context, 0, err);
+    if (status < 0)
+        return status;
+    hold_talk(context, &talk);
+    return outcome.died ? error_host(err, -EPIPE, "the interpreter died while it was warmed up") : 0;
+}
+
+int context_limit_next(struct context *context, int64_t wall_ms, int64_t cpu_ms, struct error *err)
+{
+    int status = wall_ms ? policy_check_limit(context->policy, LIMIT_wall, wall_ms, err) : 0;
+    if (status == 0 && cpu_ms)
+        status = policy_check_limit(context->policy, LIMIT_cpu, cpu_ms, err);
+    if (status < 0)
+        return status;
+    context->next_wall_ms = wall_ms;
+    context->next_cpu_ms = cpu_ms;
     return 0;
 }
 

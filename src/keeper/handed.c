@@ -16,6 +16,22 @@ int handed_place(const json_t *number)
     return place >= 0 && place < WIRE_DESCRIPTORS ? (int)place : -1;
 }
 
+/* It becomes a part of a path in the box, which the keeper walks with all its rights. */
+static bool is_input_name(const char *name)
+{
+    return name[0] && strlen(name) <= NAME_MAX && !strchr(name, '/') && strcmp(name, ".") != 0 &&
+           strcmp(name, "..") != 0;
+}
+
+/* A box may read what is granted to it whatever its mode: it must be what the server could read by itself. A
+ * descriptor that was opened with O_PATH needs no right on the file. */
+static bool is_servers_own(int fd, const struct stat *what)
+{
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && !(flags & O_PATH) && (flags & O_ACCMODE) != O_WRONLY &&
+           what->st_uid == data_directory_owner();
+}
+
 static int take_input(const json_t *item, const int *fds, struct grant *into, struct error *err)
 {
     const char *name = json_string_value(json_object_get(item, "name"));
@@ -25,6 +41,10 @@ static int take_input(const json_t *item, const int *fds, struct grant *into, st
         return error_spec(err, "files", "files: an input without a name or a file");
     if (!S_ISREG(what.st_mode) || what.st_nlink == 0)
         return error_spec(err, "files", "files: '%.64s' is not a file", name);
+    if (!is_input_name(name))
+        return error_spec(err, "files", "files: '%.64s' cannot be a file name in /data/input", name);
+    if (!is_servers_own(fds[place], &what))
+        return error_spec(err, "files", "files: '%.64s' is not the server's to give", name);
     char link[48], path[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fds[place]);
     ssize_t length = readlink(link, path, sizeof path - 1);

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "keeper/run_service.h"
+#include "keeper/session_service.h"
 #include "keeper/wire.h"
 
 #include <errno.h>
@@ -22,6 +23,7 @@ enum { BACKLOG = 512, CONNECTIONS_MAX = 1024, STACK_BYTES = 512 << 10, ANSWER_MS
 
 struct service {
     struct pool *pool;
+    struct session_table *sessions; /* NULL: it keeps none */
     int listen_fd;
     char path[400];
     pthread_mutex_t lock;
@@ -170,7 +172,9 @@ static int answer(struct connection *connection)
                                                 connection->is_inside, request, &body, fds});
     else if (type && strcmp(type, "state") == 0)
         status = answer_state(connection);
-    else
+    else if (!type || !connection->service->sessions ||
+             !session_answer(connection->service->sessions, connection->fd, type, request,
+                             (struct slice){body.data ? body.data : "", body.length}, fds, &status))
         error_host(&err, -EPROTO, "the keeper does not know this request");
     if (err.kind)
         status = wire_send(connection->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
@@ -226,6 +230,21 @@ static int start_connection(struct service *service, int fd, bool is_inside)
     if (status < 0)
         free(connection);
     return status;
+}
+
+void service_keep_sessions(struct service *service, struct session_table *sessions)
+{
+    service->sessions = sessions;
+}
+
+/* Twice: a connection may have had a request to open one in its hands. */
+void service_end_sessions(struct service *service)
+{
+    if (!service->sessions)
+        return;
+    session_table_end_all(service->sessions);
+    service_drain(service, 0);
+    session_table_end_all(service->sessions);
 }
 
 int service_take(struct service *service, int fd)

@@ -19,6 +19,13 @@ int service_open_inside(struct pool *pool, struct service **ret, struct error *e
 /* Serves a connection that is there already, which it takes. -EBUSY when there are too many. */
 int service_take(struct service *service, int fd);
 
+/* Answers requests about live sandboxes, too; the table stays the caller's. */
+struct session_table;
+void service_keep_sessions(struct service *service, struct session_table *sessions);
+
+/* Who asked for them is gone: ends them all, and cuts off the connections that are left. */
+void service_end_sessions(struct service *service);
+
 /* Requests under way get drain_ms, then they are cut off; returns when none is left. */
 void service_drain(struct service *service, int drain_ms);
 

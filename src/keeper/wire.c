@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MAX_ERRNO = 4095 };
+enum { MAX_ERRNO = 4095, STEP = 64 << 10 };
 
 void wire_path(char *into, size_t size)
 {
@@ -75,32 +75,46 @@ static int receive_all(int fd, char *into, size_t length)
     return 0;
 }
 
-/* Header and body one after the other, in as few steps as they fit into; memory grows with what has come, not
- * with what was announced. */
-static int receive_parts(int fd, const uint32_t *lengths, struct buffer *header, struct buffer *body)
+/* In steps: memory is taken for what came, not for what was announced. Not by way of the stack, which is
+ * small where very many connections are served. */
+static int receive_part(int fd, size_t length, struct buffer *into)
 {
-    char chunk[65536];
-    size_t left[2] = {lengths[0], lengths[1]};
-    while (left[0] + left[1] > 0) {
-        size_t step = left[0] + left[1] < sizeof chunk ? left[0] + left[1] : sizeof chunk;
-        size_t of_header = step < left[0] ? step : left[0];
-        int status = receive_all(fd, chunk, step);
-        if (status == 0 && of_header)
-            status = buffer_append(header, chunk, of_header);
-        if (status == 0 && step > of_header)
-            status = buffer_append(body, chunk + of_header, step - of_header);
+    while (length > 0) {
+        size_t step = length < STEP ? length : STEP;
+        int status = buffer_reserve(into, step);
+        if (status == 0)
+            status = receive_all(fd, into->data + into->length, step);
         if (status < 0)
             return status;
-        left[0] -= of_header;
-        left[1] -= step - of_header;
+        into->length += step;
+        into->data[into->length] = '\0';
+        length -= step;
     }
     return 0;
+}
+
+/* Most are small: header and body come at once, and are taken apart here. */
+static int receive_parts(int fd, const uint32_t *lengths, struct buffer *header, struct buffer *body)
+{
+    size_t all = (size_t)lengths[0] + lengths[1];
+    if (all > STEP) {
+        int status = receive_part(fd, lengths[0], header);
+        return status < 0 ? status : receive_part(fd, lengths[1], body);
+    }
+    int status = receive_part(fd, all, header);
+    if (status == 0 && lengths[1])
+        status = buffer_append(body, header->data + lengths[0], lengths[1]);
+    if (status == 0)
+        header->length = lengths[0];
+    return status;
 }
 
 int wire_receive(int fd, json_t **ret_header, struct buffer *ret_body, int *fds)
 {
     int taken[WIRE_DESCRIPTORS];
     uint32_t lengths[2];
+    for (int i = 0; fds && i < WIRE_DESCRIPTORS; i++)
+        fds[i] = -1;
     int got = process_receive_many(fd, lengths, sizeof lengths, taken, WIRE_DESCRIPTORS);
     if (got <= 0)
         return got < 0 ? got : -EPIPE;
@@ -265,12 +279,15 @@ int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
 
 json_t *wire_from_result(const struct result *result)
 {
-    return json_pack("{s:i, s:i, s:i, s:s, s:I, s:I, s:b, s:I, s:I}", "cause", (int)result->cause,
-                     "exit_code", result->exit_code, "signal", result->signal, "detail", result->detail,
-                     "stdout_dropped", (json_int_t)result->output.dropped_bytes, "stderr_dropped",
-                     (json_int_t)result->errors.dropped_bytes, "left_behind", result->left_behind, "files",
-                     (json_int_t)result->file_count, "omissions",
-                     (json_int_t)(result->omission_count + (size_t)result->omissions_uncounted));
+    const struct result_usage *usage = &result->usage;
+    return json_pack(
+        "{s:i, s:i, s:i, s:s, s:I, s:I, s:b, s:I, s:I, s:[I, I, I, I, I, I]}", "cause", (int)result->cause,
+        "exit_code", result->exit_code, "signal", result->signal, "detail", result->detail, "stdout_dropped",
+        (json_int_t)result->output.dropped_bytes, "stderr_dropped", (json_int_t)result->errors.dropped_bytes,
+        "left_behind", result->left_behind, "files", (json_int_t)result->file_count, "omissions",
+        (json_int_t)(result->omission_count + (size_t)result->omissions_uncounted), "usage",
+        (json_int_t)usage->wall_us, (json_int_t)usage->cpu_user_us, (json_int_t)usage->cpu_system_us,
+        (json_int_t)usage->peak_memory_bytes, (json_int_t)usage->peak_pids, (json_int_t)usage->disk_bytes);
 }
 
 int wire_to_result(const json_t *object, struct result *into)
@@ -287,6 +304,12 @@ int wire_to_result(const json_t *object, struct result *into)
     into->errors.dropped_bytes = json_integer_value(json_object_get(object, "stderr_dropped"));
     into->left_behind = json_is_true(json_object_get(object, "left_behind"));
     into->omissions_uncounted = json_integer_value(json_object_get(object, "omissions"));
+    const json_t *usage = json_object_get(object, "usage");
+    int64_t *const numbers[] = {&into->usage.wall_us,       &into->usage.cpu_user_us,
+                                &into->usage.cpu_system_us, &into->usage.peak_memory_bytes,
+                                &into->usage.peak_pids,     &into->usage.disk_bytes};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        *numbers[i] = json_integer_value(json_array_get(usage, i));
     return 0;
 }
 

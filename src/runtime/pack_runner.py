@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Packs the runners of contexts, each into one file that its interpreter executes, as bytes of the library.
 
-Usage: pack_runner.py GUEST_FOLDER fork.so cloche-shell runner.js runner_archives.h
+Usage: pack_runner.py GUEST_FOLDER fork.so cloche-shell cloche-files runner.js runner_archives.h
 
 Python: an archive of modules, with the library that forks it. JavaScript: one script with the modules in it, written as
-runner.js too, for the tests; that of spares stands alone. Bash: a program of its own, see guest/bash."""
+runner.js too, for the tests; that of spares stands alone. Bash: a program of its own, see guest/bash. With them
+goes the tool for a box's files, guest/files."""
 import io
 import json
 import pathlib
@@ -60,7 +61,7 @@ def write_array(header, name, content):
 
 
 def main():
-    guest, fork_library, shell, script, target = map(pathlib.Path, sys.argv[1:])
+    guest, fork_library, shell, files, script, target = map(pathlib.Path, sys.argv[1:])
     script.write_bytes(javascript_script(guest / "javascript"))
     with open(target, "w", encoding="ascii") as header:
         header.write("/* Made from guest/. */\n")
@@ -68,6 +69,7 @@ def main():
         write_array(header, "javascript", script.read_bytes())
         write_array(header, "javascript_spare", (guest / "javascript" / "spare.cjs").read_bytes())
         write_array(header, "bash", shell.read_bytes())
+        write_array(header, "files", files.read_bytes())
 
 
 main()

@@ -187,34 +187,64 @@ static char *search_path(const struct box *box, const char *name)
     return NULL;
 }
 
+/* A name without a slash is looked for in the image. */
+static int fill_arguments(const struct box *box, const struct string_list *command, struct program *into,
+                          struct error *err)
+{
+    const char *name = command->items[0];
+    int status = string_list_copy(&into->arguments, command);
+    if (status < 0 || strchr(name, '/'))
+        return status < 0 ? error_host(err, status, "cannot prepare the command") : 0;
+    char *found = search_path(box, name);
+    if (!found)
+        return error_spec(err, "command",
+                          "command: '%.128s' is not in image '%s' (looked in the usual places of PATH)", name,
+                          box->image->name);
+    free(into->arguments.items[0]);
+    into->arguments.items[0] = found;
+    return 0;
+}
+
+static int fill_from_command(const struct box *box, const struct string_list *command,
+                             const struct string_list *environment, struct program *into, struct error *err)
+{
+    *into = (struct program){0};
+    int status = fill_arguments(box, command, into, err);
+    if (status < 0)
+        return status;
+    status = fill_environment(box, &into->environment);
+    if (status == 0)
+        status = set_variables(&into->environment, &box->spec->environment);
+    if (status == 0 && environment)
+        status = set_variables(&into->environment, environment);
+    return status < 0 ? error_host(err, status, "cannot prepare the command") : 0;
+}
+
+static int finish(int status, struct program *program)
+{
+    if (status < 0)
+        program_free(program);
+    return status;
+}
+
 int program_from_command(const struct box *box, struct program *ret, struct error *err)
 {
-    *ret = (struct program){0};
-    const char *name = box->spec->command.items[0];
     char here[PATH_MAX];
     bool granted = getcwd(here, sizeof here) && is_granted(box->spec, here);
-    int status = string_list_copy(&ret->arguments, &box->spec->command);
-    if (status == 0 && !strchr(name, '/')) {
-        char *found = search_path(box, name);
-        if (!found) {
-            program_free(ret);
-            return error_spec(err, "command",
-                              "command: '%.128s' is not in image '%s' (looked in the usual places of "
-                              "PATH)",
-                              name, box->image->name);
-        }
-        free(ret->arguments.items[0]);
-        ret->arguments.items[0] = found;
-    }
-    if (status == 0)
-        status = fill_environment(box, &ret->environment);
-    if (status == 0)
-        status = set_variables(&ret->environment, &box->spec->environment);
-    if (status == 0)
-        status = fill_working_directory(box, ret, granted ? here : NULL);
-    if (status < 0) {
-        program_free(ret);
-        return error_host(err, status, "cannot prepare the command");
-    }
-    return 0;
+    int status = fill_from_command(box, &box->spec->command, NULL, ret, err);
+    if (status == 0 && fill_working_directory(box, ret, granted ? here : NULL) < 0)
+        status = error_host(err, -ENOMEM, "cannot prepare the command");
+    return finish(status, ret);
+}
+
+int program_beside(const struct box *box, const struct string_list *command,
+                   const struct string_list *environment, const char *directory, struct program *ret,
+                   struct error *err)
+{
+    int status = fill_from_command(box, command, environment, ret, err);
+    char path[PATH_MAX];
+    if (status == 0 && !(ret->working_directory =
+                             strdup(directory ? directory : box_path(box, "output", path, sizeof path))))
+        status = error_host(err, -ENOMEM, "cannot prepare the command");
+    return finish(status, ret);
 }

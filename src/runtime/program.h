@@ -17,3 +17,9 @@ int program_from_language(const struct box *box, const struct language_step *ste
 
 /* A command as given. */
 int program_from_command(const struct box *box, struct program *ret, struct error *err);
+
+/* Another command in a box that has a program already; `environment` (may be NULL) is added to the box's own.
+ */
+int program_beside(const struct box *box, const struct string_list *command,
+                   const struct string_list *environment, const char *directory, struct program *ret,
+                   struct error *err);

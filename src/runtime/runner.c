@@ -69,3 +69,8 @@ int runner_prepare_spec(struct spec *spec, struct error *err)
     int status = spec->language ? 0 : spec_set(spec, "language", runner->language, err);
     return status < 0 ? status : give_code(spec, runner->code, err);
 }
+
+struct slice runner_files_tool(void)
+{
+    return (struct slice){(const char *)runner_files, sizeof runner_files};
+}

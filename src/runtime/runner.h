@@ -24,3 +24,6 @@ int runner_prepare_spare(struct spec *spec, struct error *err);
 /* Makes the runner of its language (python, if it names none) the program of a spec, which must have no code
  * or command of its own. */
 int runner_prepare_spec(struct spec *spec, struct error *err);
+
+/* cloche-files, which works on a box's files from inside of it: guest/files. */
+struct slice runner_files_tool(void);

@@ -3,6 +3,7 @@
 #include "base/scope.h"
 #include "server/keeper_link.h"
 #include "server/route.h"
+#include "server/run_gate.h"
 #include "server/run_job.h"
 #include "server/run_stream.h"
 #include "server/server.h"
@@ -67,6 +68,11 @@ static int answer_run(struct exchange *exchange)
     }
     encoding_new_identifier("run_", job.id);
     exchange_set_header(exchange, "X-Run-Id", job.id);
+    if (run_gate_enter(&job) < 0) {
+        atomic_fetch_add(&job.server->metrics.runs_refused, 1);
+        run_job_close(&job);
+        return 0;
+    }
     return job.request.wants_events ? run_stream_answer(&job) : answer_whole(&job);
 }
 

@@ -1,3 +1,358 @@
+/* /v1/sandboxes: made, listed, looked at, extended, ended, and what happens in them. */
+#include "base/scope.h"
+#include "base/text.h"
+#include "keeper/wire.h"
+#include "server/event.h"
+#include "server/keeper_link.h"
 #include "server/route.h"
+#include "server/run_request.h"
+#include "server/sandbox_gate.h"
+#include "server/sandbox_journal.h"
+#include "server/sandbox_request.h"
+#include "server/tenant.h"
 
-const struct route_family routes_sandbox = {0};
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST_DEFAULT = 50, LIST_MAX = 500, METADATA_MAX = 64, METADATA_TEXT_MAX = 1024, PULSE_MS = 15000 };
+
+/* As numbers, each in the unit that a plain number has in a spec. */
+static json_t *limit_value(enum limit_field field, int64_t value)
+{
+    switch (limit_rows[field].unit) {
+    case LIMIT_MS:
+    case LIMIT_MILLICPUS:
+        return json_real((double)value / 1000);
+    default:
+        return json_integer(value);
+    }
+}
+
+/* NULL: there is no such preset, and the exchange has its answer. */
+static json_t *preset_limits(struct exchange *exchange, const char *name)
+{
+    struct error err = {0};
+    scope_spec *spec = spec_new();
+    int status = spec ? run_preset_apply(exchange_server(exchange), name, spec, &err) : -ENOMEM;
+    if (status < 0) {
+        exchange_reply_error(exchange, 400, "bad_request", "preset", NULL,
+                             "preset: there is only \"analyst\"");
+        return NULL;
+    }
+    json_t *limits = json_object();
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        if (spec->limit_set[i])
+            json_object_set_new(limits, limit_rows[i].name,
+                                limit_value((enum limit_field)i, spec->limits.value[i]));
+    return limits;
+}
+
+/* The fields that make up the box, as the keeper reads them. NULL: the exchange has its answer. */
+static json_t *take_spec(struct exchange *exchange, const json_t *body)
+{
+    static const char *const fields[] = {"language", "image", "isolation", "env"};
+    const char *preset = json_string_value(json_object_get(body, "preset"));
+    json_t *limits = preset ? preset_limits(exchange, preset) : json_object();
+    if (!limits)
+        return NULL;
+    json_object_update(limits, json_object_get(body, "limits"));
+    json_t *spec = json_object();
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (json_object_get(body, fields[i]))
+            json_object_set(spec, fields[i], json_object_get(body, fields[i]));
+    json_object_set_new(spec, "limits", limits);
+    return spec;
+}
+
+static bool check_metadata(struct exchange *exchange, const json_t *body)
+{
+    json_t *metadata = json_object_get(body, "metadata"), *value;
+    const char *name;
+    if (json_object_size(metadata) > METADATA_MAX)
+        return exchange_reply_error(exchange, 400, "bad_request", "metadata", NULL,
+                                    "metadata: more than %d entries", METADATA_MAX),
+               false;
+    json_object_foreach(metadata, name, value)
+    {
+        if (!json_is_string(value) || strlen(name) + json_string_length(value) > METADATA_TEXT_MAX)
+            return exchange_reply_error(exchange, 400, "bad_request", "metadata", NULL,
+                                        "metadata.%.64s: must be a string of at most %d bytes", name,
+                                        METADATA_TEXT_MAX),
+                   false;
+    }
+    return true;
+}
+
+static bool check_types(struct exchange *exchange, const json_t *body)
+{
+    static const struct {
+        const char *name;
+        json_type type;
+    } fields[] = {{"language", JSON_STRING},  {"image", JSON_STRING},  {"isolation", JSON_STRING},
+                  {"env", JSON_OBJECT},       {"limits", JSON_OBJECT}, {"metadata", JSON_OBJECT},
+                  {"runs_max", JSON_INTEGER}, {"warm", JSON_TRUE},     {"preset", JSON_STRING}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (!sandbox_field_is(exchange, body, fields[i].name, fields[i].type))
+            return false;
+    json_int_t runs = json_integer_value(json_object_get(body, "runs_max"));
+    if (json_object_get(body, "runs_max") && (runs < 1 || runs > 100000))
+        return exchange_reply_error(exchange, 400, "bad_request", "runs_max", NULL,
+                                    "runs_max: must be between 1 and 100000"),
+               false;
+    return check_metadata(exchange, body);
+}
+
+/* NULL: the exchange has its answer. */
+static json_t *opening_request(struct exchange *exchange, const json_t *body)
+{
+    int64_t ttl_ms = 0, idle_ms = 0;
+    if (!check_types(exchange, body) || !sandbox_duration(exchange, body, "ttl", &ttl_ms) ||
+        !sandbox_duration(exchange, body, "idle", &idle_ms))
+        return NULL;
+    json_t *spec = take_spec(exchange, body);
+    if (!spec)
+        return NULL;
+    json_t *request = sandbox_request(exchange, "open"), *about = json_object();
+    json_t *metadata = json_object_get(body, "metadata");
+    if (metadata)
+        json_object_set(about, "metadata", metadata);
+    json_object_set_new(request, "spec", spec);
+    json_object_set_new(request, "about", about);
+    json_object_set_new(request, "ttl_ms", json_integer(ttl_ms));
+    json_object_set_new(request, "idle_ms", json_integer(idle_ms));
+    json_object_set_new(request, "runs_max",
+                        json_integer(json_integer_value(json_object_get(body, "runs_max"))));
+    json_object_set_new(request, "cold", json_boolean(json_is_false(json_object_get(body, "warm"))));
+    return request;
+}
+
+static int note_in_journal(struct exchange *exchange, const json_t *session)
+{
+    return sandbox_journal_add(exchange_server(exchange), exchange_tenant(exchange)->name,
+                               json_string_value(json_object_get(session, "id")),
+                               json_integer_value(json_object_get(session, "expires_ms")));
+}
+
+static int create(struct exchange *exchange)
+{
+    static const char *const known[] = {"language", "limits",   "image", "isolation", "ttl", "idle",
+                                        "runs_max", "metadata", "warm",  "preset",    "env", NULL};
+    json_t *body = NULL, *answer = NULL;
+    if (sandbox_body(exchange, known, &body) < 0)
+        return 0;
+    struct tenant_claim claim = {0};
+    json_t *request = opening_request(exchange, body);
+    json_decref(body);
+    if (!request)
+        return 0;
+    const json_t *limits = json_object_get(json_object_get(request, "spec"), "limits");
+    if (sandbox_gate_grow(exchange, SANDBOX_OPEN, 1, limits, &claim) < 0) {
+        json_decref(request);
+        return 0;
+    }
+    int opened = sandbox_ask(exchange, request, &answer);
+    tenant_release(exchange_tenant(exchange), &claim, true);
+    if (opened < 0)
+        return 0;
+    const json_t *session = json_object_get(answer, "session");
+    note_in_journal(exchange, session);
+    int status = exchange_reply_json(exchange, 201, sandbox_view(session));
+    json_decref(answer);
+    return status;
+}
+
+struct filter {
+    struct exchange *exchange;
+    json_t *request, *metadata;
+    bool is_answered;
+};
+
+static void take_query(void *data, const char *name, const char *value)
+{
+    struct filter *filter = data;
+    char *end = NULL;
+    long long number = value ? strtoll(value, &end, 10) : 0;
+    bool is_number = value && value[0] && !*end && number > 0;
+    if (filter->is_answered)
+        return;
+    if (strncmp(name, "metadata.", 9) == 0 && value) {
+        json_object_set_new(filter->metadata, name + 9, json_string(value));
+    } else if (strcmp(name, "state") == 0 && value &&
+               (strcmp(value, "running") == 0 || strcmp(value, "ended") == 0)) {
+        json_object_set_new(filter->request, "state", json_string(value));
+    } else if (strcmp(name, "limit") == 0 && is_number && number <= LIST_MAX) {
+        json_object_set_new(filter->request, "limit", json_integer(number));
+    } else if (strcmp(name, "cursor") == 0 && is_number) {
+        json_object_set_new(filter->request, "after", json_integer(number));
+    } else {
+        filter->is_answered = true;
+        exchange_reply_error(filter->exchange, 400, "bad_request", name,
+                             "state=running|ended, metadata.NAME=VALUE, limit=1…500, cursor=NEXT",
+                             "'%.64s': not a filter, or not a value that it can have", name);
+    }
+}
+
+static int list(struct exchange *exchange)
+{
+    struct filter filter = {
+        .exchange = exchange, .request = sandbox_request(exchange, "list"), .metadata = json_object()};
+    json_t *answer = NULL, *views = NULL, *item;
+    size_t index;
+    json_object_set_new(filter.request, "limit", json_integer(LIST_DEFAULT));
+    json_object_set_new(filter.request, "metadata", filter.metadata);
+    exchange_each_query(exchange, take_query, &filter);
+    if (filter.is_answered) {
+        json_decref(filter.request);
+        return 0;
+    }
+    if (sandbox_ask(exchange, filter.request, &answer) < 0)
+        return 0;
+    views = json_array();
+    json_array_foreach(json_object_get(answer, "sessions"), index, item)
+        json_array_append_new(views, sandbox_view(item));
+    json_int_t next = json_integer_value(json_object_get(answer, "next"));
+    json_decref(answer);
+    json_t *reply = json_pack("{s:o}", "sandboxes", views);
+    char cursor[32];
+    snprintf(cursor, sizeof cursor, "%lld", (long long)next);
+    if (next)
+        json_object_set_new(reply, "next", json_string(cursor));
+    return exchange_reply_json(exchange, 200, reply);
+}
+
+static int look(struct exchange *exchange)
+{
+    json_t *answer = NULL;
+    if (sandbox_ask(exchange, sandbox_request(exchange, "look"), &answer) < 0)
+        return 0;
+    int status = exchange_reply_json(exchange, 200, sandbox_view(json_object_get(answer, "session")));
+    json_decref(answer);
+    return status;
+}
+
+static int end(struct exchange *exchange)
+{
+    json_t *answer = NULL;
+    if (sandbox_ask(exchange, sandbox_request(exchange, "close"), &answer) < 0)
+        return 0;
+    json_decref(answer);
+    sandbox_journal_remove(exchange_server(exchange), exchange_part(exchange, 0));
+    return exchange_reply_empty(exchange, 204);
+}
+
+static int extend(struct exchange *exchange)
+{
+    static const char *const known[] = {"ttl", NULL};
+    json_t *body = NULL, *answer = NULL;
+    int64_t ttl_ms = 0;
+    if (sandbox_body(exchange, known, &body) < 0)
+        return 0;
+    bool is_right = sandbox_duration(exchange, body, "ttl", &ttl_ms);
+    json_decref(body);
+    if (!is_right)
+        return 0;
+    if (!ttl_ms)
+        return exchange_reply_error(exchange, 400, "bad_request", "ttl", NULL, "ttl: is missing");
+    json_t *request = sandbox_request(exchange, "extend");
+    json_object_set_new(request, "ttl_ms", json_integer(ttl_ms));
+    if (sandbox_ask(exchange, request, &answer) < 0)
+        return 0;
+    const json_t *session = json_object_get(answer, "session");
+    sandbox_journal_extend(exchange_server(exchange), exchange_part(exchange, 0),
+                           json_integer_value(json_object_get(session, "expires_ms")));
+    int status = exchange_reply_json(exchange, 200, sandbox_view(session));
+    json_decref(answer);
+    return status;
+}
+
+/* ---- what happens in it ---- */
+
+struct watch {
+    struct exchange *exchange;
+    int link;
+};
+
+static int tell_lines(char *lines, struct buffer *into)
+{
+    int status = 0;
+    char *rest = NULL;
+    for (char *line = strtok_r(lines, "\n", &rest); line && status == 0; line = strtok_r(NULL, "\n", &rest)) {
+        json_t *event = json_loads(line, 0, NULL);
+        const char *name = json_string_value(json_object_get(event, "event"));
+        char kept[64];
+        snprintf(kept, sizeof kept, "%s", name ? name : "unknown");
+        json_int_t at_ms = json_integer_value(json_object_get(event, "at_ms"));
+        json_object_set_new(event, "at", sandbox_time(at_ms));
+        json_object_del(event, "at_ms");
+        json_object_del(event, "event");
+        status = event_append(into, kept, event);
+    }
+    return status;
+}
+
+static int next_events(void *data, struct buffer *into)
+{
+    struct watch *watch = data;
+    for (int quiet = 0;; quiet++) {
+        json_t *frame = NULL;
+        scope_buffer lines = {0};
+        if (exchange_client_is_gone(watch->exchange) || wire_receive(watch->link, &frame, &lines, NULL) < 0)
+            return -EPIPE;
+        bool is_end = json_is_true(json_object_get(frame, "end"));
+        bool is_refused = json_object_get(frame, "error");
+        json_decref(frame);
+        if (lines.length && tell_lines(lines.data, into) < 0)
+            return -ENOMEM;
+        if (is_end || is_refused)
+            return 0;
+        if (quiet * 1000 >= PULSE_MS && event_append_pulse(into) < 0) /* a frame comes every second */
+            return -ENOMEM;
+        if (into->length)
+            return 1;
+    }
+}
+
+static void stop_watching(void *data)
+{
+    struct watch *watch = data;
+    scope_close_fd(&watch->link);
+    free(watch);
+}
+
+static int events(struct exchange *exchange)
+{
+    struct error err = {0};
+    json_t *answer = NULL;
+    if (sandbox_ask(exchange, sandbox_request(exchange, "look"), &answer) < 0)
+        return 0; /* not one that could be watched */
+    json_decref(answer);
+    const char *since = exchange_header(exchange, "Last-Event-ID");
+    json_t *request = sandbox_request(exchange, "watch");
+    json_object_set_new(request, "since", json_integer(since ? strtoll(since, NULL, 10) : 0));
+    scope_fd link = keeper_link_take(exchange_server(exchange), &err);
+    struct watch *watch = malloc(sizeof *watch);
+    if (link < 0 || !watch) {
+        json_decref(request);
+        free(watch);
+        return exchange_reply_problem(exchange, &err);
+    }
+    if (sandbox_send(exchange, link, request, (struct slice){"", 0}) < 0) {
+        free(watch);
+        return 0;
+    }
+    *watch = (struct watch){.exchange = exchange, .link = take_fd(&link)};
+    return exchange_reply_stream(exchange, "text/event-stream", next_events, stop_watching, watch);
+}
+
+static const struct route routes[] = {
+    {"POST", "/v1/sandboxes", create, 0, "open a live sandbox", 1 << 20},
+    {"GET", "/v1/sandboxes", list, 0, "list live sandboxes"},
+    {"GET", "/v1/sandboxes/{id}", look, 0, "look at one"},
+    {"DELETE", "/v1/sandboxes/{id}", end, 0, "end it, and all that is in it"},
+    {"POST", "/v1/sandboxes/{id}/extend", extend, 0, "let it live longer", 1 << 16},
+    {"GET", "/v1/sandboxes/{id}/events", events, 0, "what happens in it, as events"},
+};
+
+const struct route_family routes_sandbox = ROUTE_FAMILY(routes);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "server/exchange_inside.h"
+#include "server/idempotency.h"
 #include "server/keeper_link.h"
 #include "server/origin.h"
 #include "server/server.h"
@@ -18,7 +19,8 @@ enum {
     MEMORY_BYTES = 24 << 10, /* of a connection, idle or not: all its headers, and the buffer for its body */
     INCREMENT_BYTES = 8 << 10,
     STACK_BYTES = 256 << 10,
-    DISCARD_MAX = 8 << 20, /* of a body that nobody wants, so that its sender gets to read the answer */
+    DISCARD_MAX = 8 << 20, /* of a body that nobody wants, so that its sender gets to read the answer … */
+    DISCARD_STREAM_MAX = 1 << 30, /* … and of one that was to be large */
     DRAIN_STEP_US = 5000,
 };
 
@@ -75,6 +77,13 @@ static int refuse_stranger(struct exchange *exchange)
                                 key_of(exchange) ? "the key is not known" : "a key is needed");
 }
 
+/* A stranger learns nothing of the API, not even what there is; a preflight has no key and asks for nothing.
+ */
+static bool is_public(const struct exchange *exchange)
+{
+    return strncmp(exchange->path, "/v1", 3) != 0 || strcmp(exchange->method, "OPTIONS") == 0;
+}
+
 static size_t body_limit(const struct route *route)
 {
     return route->body_max ? route->body_max : ROUTE_BODY_DEFAULT;
@@ -100,14 +109,16 @@ static int take_headers(struct exchange *exchange, const char *method)
                    ? -ENOMEM
                    : 1;
     exchange->route = route_find(exchange->method, exchange->path, exchange->parts, allowed, sizeof allowed);
+    bool is_open = exchange->route ? exchange->route->flags & ROUTE_OPEN : is_public(exchange);
+    if (!is_open) /* who needs no key is not looked up: health is asked for often */
+        exchange->tenant = tenants_find(server->tenants, key_of(exchange), exchange->key_id);
+    if (!is_open && !exchange->tenant)
+        return refuse_stranger(exchange) < 0 ? -ENOMEM : 1;
     if (!exchange->route)
         return refuse_path(exchange, allowed) < 0 ? -ENOMEM : 1;
     exchange->is_counted = !(exchange->route->flags & ROUTE_NOT_COUNTED);
     if (exchange->is_counted)
         atomic_fetch_add(&server->exchanges, 1);
-    exchange->tenant = tenant_of_key(server, key_of(exchange));
-    if (!exchange->tenant && !(exchange->route->flags & ROUTE_OPEN))
-        return refuse_stranger(exchange) < 0 ? -ENOMEM : 1;
     if (exchange->route->flags & ROUTE_STREAMS_BODY) {
         if (exchange->route->chunk(exchange, &exchange->body_state, (struct slice){"", 0}) < 0)
             return exchange->route->handler(exchange) < 0 ? -EIO : 1;
@@ -124,7 +135,8 @@ static bool take_body(struct exchange *exchange, const char *bytes, size_t lengt
     const struct route *route = exchange->route;
     exchange->body_seen += length;
     if (exchange->is_refused || exchange->is_too_large)
-        return (length > DISCARD_MAX ? 0 : exchange->body_seen) <= body_limit(route) + DISCARD_MAX;
+        return exchange->body_seen <=
+               (route->flags & ROUTE_STREAMS_BODY ? DISCARD_STREAM_MAX : body_limit(route) + DISCARD_MAX);
     if (route->flags & ROUTE_STREAMS_BODY) {
         exchange->is_refused =
             route->chunk(exchange, &exchange->body_state, (struct slice){bytes, length}) < 0;
@@ -187,7 +199,7 @@ static enum MHD_Result handle(void *data, struct MHD_Connection *connection, con
     if (exchange->is_too_large)
         refuse_size(exchange);
     else if (!exchange->response)
-        exchange->route->handler(exchange);
+        idempotency_handle(exchange, exchange->route->handler);
     return send_answer(exchange);
 }
 
@@ -233,7 +245,7 @@ int dispatch_start(struct server *server, const char *certificate, const char *k
     errno = 0;
     server->daemon = MHD_start_daemon(
         MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
-            MHD_USE_ERROR_LOG | (certificate ? MHD_USE_TLS : 0),
+            MHD_USE_ERROR_LOG | MHD_ALLOW_UPGRADE | (certificate ? MHD_USE_TLS : 0),
         0, NULL, NULL, handle, NULL, MHD_OPTION_EXTERNAL_LOGGER, keep_quiet, NULL, MHD_OPTION_LISTEN_SOCKET,
         server->listen_fd, MHD_OPTION_URI_LOG_CALLBACK, begin, server, MHD_OPTION_NOTIFY_COMPLETED, complete,
         server, MHD_OPTION_NOTIFY_CONNECTION, count_connection, server, MHD_OPTION_CONNECTION_LIMIT,

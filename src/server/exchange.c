@@ -2,6 +2,7 @@
 
 #include "base/scope.h"
 #include "server/exchange_inside.h"
+#include "server/idempotency.h"
 #include "server/keeper_link.h"
 #include "server/server.h"
 
@@ -48,6 +49,11 @@ const char *exchange_path(const struct exchange *exchange)
     return exchange->path;
 }
 
+const char *exchange_pattern(const struct exchange *exchange)
+{
+    return exchange->route->pattern;
+}
+
 struct query_call {
     void (*call)(void *data, const char *name, const char *value);
     void *data;
@@ -91,8 +97,15 @@ const struct tenant *exchange_tenant(const struct exchange *exchange)
     return exchange->tenant;
 }
 
+const char *exchange_key_id(const struct exchange *exchange)
+{
+    return exchange->key_id;
+}
+
 int exchange_client_fd(const struct exchange *exchange)
 {
+    if (exchange->recording)
+        return -1;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     return info ? info->connect_fd : -1;
@@ -111,7 +124,7 @@ bool exchange_wants_events(const struct exchange *exchange)
 }
 
 /* The parser goes down one call a level, on a small stack: how deep is looked at before. */
-static bool is_too_deep(struct slice text)
+bool exchange_is_too_deep(struct slice text)
 {
     int depth = 0;
     bool in_string = false;
@@ -141,7 +154,7 @@ int exchange_json(struct exchange *exchange, json_t **ret)
         *ret = json_object();
         return *ret ? 0 : -ENOMEM;
     }
-    if (is_too_deep(body)) {
+    if (exchange_is_too_deep(body)) {
         exchange_reply_error(exchange, 400, "bad_request", NULL, NULL,
                              "the body is nested deeper than %d levels", JSON_DEPTH_MAX);
         return -EINVAL;
@@ -183,6 +196,7 @@ void exchange_let_go(struct exchange *exchange)
         free(exchange->headers[i].name);
         free(exchange->headers[i].value);
     }
+    recording_free(exchange->recording);
     buffer_free(&exchange->body);
     free(exchange->path);
     free(exchange);

@@ -28,6 +28,9 @@ const char *exchange_header(const struct exchange *exchange, const char *name);
 const char *exchange_method(const struct exchange *exchange);
 const char *exchange_path(const struct exchange *exchange); /* as it came, without the query */
 
+/* The path as the routes name it: "/v1/sandboxes/{id}/run". */
+const char *exchange_pattern(const struct exchange *exchange);
+
 /* All query values in the order in which they came. */
 void exchange_each_query(const struct exchange *exchange,
                          void (*call)(void *data, const char *name, const char *value), void *data);
@@ -45,10 +48,17 @@ void *exchange_body_state(const struct exchange *exchange);
  * not an object, too deep, a field twice. An empty body is an empty object. */
 int exchange_json(struct exchange *exchange, json_t **ret);
 
+/* JSON that is nested too deeply for a parser on a thread's stack; asked before it is parsed. */
+bool exchange_is_too_deep(struct slice text);
+
 /* Who asks; never NULL in a handler. */
 const struct tenant *exchange_tenant(const struct exchange *exchange);
 
-/* For poll(): POLLRDHUP tells that the client is gone. */
+/* Of the key that it asks with; empty for the single user. */
+const char *exchange_key_id(const struct exchange *exchange);
+
+/* For poll(): POLLRDHUP tells that the client is gone. -1 for a request that is done to its end all the same,
+ * because it has an Idempotency-Key. */
 int exchange_client_fd(const struct exchange *exchange);
 bool exchange_client_is_gone(const struct exchange *exchange);
 
@@ -74,6 +84,14 @@ int exchange_reply_fd(struct exchange *exchange, int takes_fd, uint64_t offset, 
  * reply cannot be made. */
 int exchange_reply_stream(struct exchange *exchange, const char *type,
                           int (*next)(void *data, struct buffer *into), void (*done)(void *data), void *data);
+
+/* Of an answer that is set: 206 for a stream that is a part. */
+void exchange_set_status(struct exchange *exchange, int status);
+
+/* A Range header. 1: a part is asked for; 0: the whole; -ERANGE: what is not there. Several parts at once are
+ * not offered: the whole is a right answer to that. */
+int exchange_read_range(const char *text, uint64_t length, uint64_t *ret_first, uint64_t *ret_last);
+int exchange_reply_range_error(struct exchange *exchange, uint64_t length);
 
 /* Before or after the answer is set; both are copied. */
 void exchange_set_header(struct exchange *exchange, const char *name, const char *value);

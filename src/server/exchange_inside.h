@@ -1,7 +1,8 @@
-/* An exchange from inside: for exchange.c, reply.c and dispatch.c only. */
+/* An exchange from inside: for exchange.c, reply.c, websocket.c and dispatch.c only. */
 #pragma once
 
 #include "server/exchange.h"
+#include "server/keys.h"
 #include "server/route.h"
 
 #include <microhttpd.h>
@@ -18,6 +19,8 @@ struct exchange {
     char *parts[ROUTE_PARTS_MAX];
     const struct route *route;
     const struct tenant *tenant;
+    char key_id[KEY_ID_SIZE];
+    struct recording *recording; /* of idempotency.h; NULL: none */
     int64_t started_us;
     /* The request's body. */
     bool is_begun, is_refused, is_too_large, is_counted;
@@ -35,3 +38,6 @@ struct exchange {
 
 void exchange_hold(struct exchange *exchange);
 void exchange_let_go(struct exchange *exchange);
+
+/* Makes it the answer, with the headers that were set; NULL: -ENOMEM. */
+int reply_set(struct exchange *exchange, int status, const char *type, struct MHD_Response *response);

@@ -4,11 +4,16 @@
 #include "base/scope.h"
 #include "keeper/door.h"
 #include "keeper/front.h"
+#include "server/admission.h"
+#include "server/audit.h"
 #include "server/confine.h"
 #include "server/dispatch.h"
+#include "server/journal.h"
 #include "server/keeper_link.h"
 #include "server/run_room.h"
+#include "server/sandbox_journal.h"
 #include "server/server.h"
+#include "server/store.h"
 #include "server/tenant.h"
 
 #include <errno.h>
@@ -62,6 +67,28 @@ static void allow_descriptors(void)
     }
 }
 
+/* Who may ask, what is under way, what was done; what a server before us could not finish is given its end.
+ */
+static int open_books(struct server *server, struct error *err)
+{
+    int lost_requests = 0, lost_runs = 0;
+    int status = tenants_open(server->data_fd, &server->tenants, err);
+    if (status == 0)
+        status = journal_open(server->data_fd, &server->journal, &lost_requests, err);
+    if (status == 0)
+        status = audit_open(server->data_fd, &server->audit, &lost_runs, err);
+    server->admission = admission_new(&server->policy.server);
+    if (status == 0 && !server->admission)
+        status = error_host(err, -ENOMEM, "cannot start");
+    if (lost_requests || lost_runs)
+        fprintf(
+            stderr,
+            "cloche-server: %d runs and %d requests with an Idempotency-Key were under way when the server "
+            "before ended: recorded as host_failure\n",
+            lost_runs, lost_requests);
+    return status;
+}
+
 static int serve(struct server *server, struct error *err)
 {
     scope_buffer certificate = {0}, key = {0};
@@ -73,7 +100,11 @@ static int serve(struct server *server, struct error *err)
         server->is_secure = true;
     }
     if (status == 0)
-        status = tenants_open(server, err);
+        status = open_books(server, err);
+    if (status == 0)
+        status = sandbox_journal_open(server, err);
+    if (status == 0)
+        status = store_open(server->data_fd, &server->store, err);
     if (status < 0)
         return err->kind ? status : error_host(err, status, "cannot read what the keeper gave");
     server->memory_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);

@@ -2,6 +2,7 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "server/exchange_inside.h"
+#include "server/idempotency.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -31,8 +32,7 @@ void exchange_set_header(struct exchange *exchange, const char *name, const char
     exchange->headers[exchange->header_count++].value = value_copy;
 }
 
-static int set_response(struct exchange *exchange, int status, const char *type,
-                        struct MHD_Response *response)
+int reply_set(struct exchange *exchange, int status, const char *type, struct MHD_Response *response)
 {
     if (!response)
         return -ENOMEM;
@@ -49,20 +49,22 @@ static int set_response(struct exchange *exchange, int status, const char *type,
 
 int exchange_reply_text(struct exchange *exchange, int status, const char *type, struct buffer *takes)
 {
+    recording_take(exchange->recording, status, type, takes->data, takes->length);
     struct MHD_Response *response =
         takes->length ? MHD_create_response_from_buffer(takes->length, takes->data, MHD_RESPMEM_MUST_FREE)
                       : MHD_create_response_from_buffer(0, (void *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
     if (!response || !takes->length)
         buffer_free(takes);
     *takes = (struct buffer){0};
-    return set_response(exchange, status, type, response);
+    return reply_set(exchange, status, type, response);
 }
 
 int exchange_reply_static(struct exchange *exchange, int status, const char *type, struct slice forever)
 {
-    return set_response(exchange, status, type,
-                        MHD_create_response_from_buffer(forever.length, (void *)(uintptr_t)forever.data,
-                                                        MHD_RESPMEM_PERSISTENT));
+    recording_take(exchange->recording, status, type, forever.data, forever.length);
+    return reply_set(exchange, status, type,
+                     MHD_create_response_from_buffer(forever.length, (void *)(uintptr_t)forever.data,
+                                                     MHD_RESPMEM_PERSISTENT));
 }
 
 int exchange_reply_empty(struct exchange *exchange, int status)
@@ -136,6 +138,9 @@ static ssize_t stream_read(void *data, uint64_t position, char *into, size_t siz
     while (stream->sent == stream->pending.length && stream->state > 0) {
         stream->sent = stream->pending.length = 0;
         stream->state = stream->next(stream->data, &stream->pending);
+        recording_add(stream->exchange->recording, stream->pending.data, stream->pending.length);
+        if (stream->state <= 0)
+            recording_end(stream->exchange->recording);
     }
     size_t rest = stream->pending.length - stream->sent;
     if (rest == 0)
@@ -149,6 +154,13 @@ static ssize_t stream_read(void *data, uint64_t position, char *into, size_t siz
 static void stream_free(void *data)
 {
     struct stream *stream = data;
+    while (stream->exchange->recording &&
+           stream->state > 0) { /* the client went: its request is done all the same */
+        stream->pending.length = 0;
+        stream->state = stream->next(stream->data, &stream->pending);
+        recording_add(stream->exchange->recording, stream->pending.data, stream->pending.length);
+    }
+    recording_end(stream->exchange->recording);
     if (stream->done)
         stream->done(stream->data);
     buffer_free(&stream->pending);
@@ -173,14 +185,13 @@ int exchange_reply_stream(struct exchange *exchange, const char *type,
         stream_free(stream);
         return -ENOMEM;
     }
+    recording_stream(exchange->recording, type);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-cache");
     MHD_add_response_header(response, "X-Accel-Buffering", "no"); /* a proxy must not collect events */
-    return set_response(exchange, 200, type, response);
+    return reply_set(exchange, 200, type, response);
 }
 
-/* 1: a part is asked for; 0: the whole; -ERANGE: what is not there. Several parts at once are not offered:
- * the whole is a right answer to that. */
-static int read_range(const char *text, uint64_t length, uint64_t *ret_first, uint64_t *ret_last)
+int exchange_read_range(const char *text, uint64_t length, uint64_t *ret_first, uint64_t *ret_last)
 {
     unsigned long long first, last;
     int end = 0;
@@ -209,6 +220,20 @@ static int read_range(const char *text, uint64_t length, uint64_t *ret_first, ui
     return 1;
 }
 
+int exchange_reply_range_error(struct exchange *exchange, uint64_t length)
+{
+    char text[64];
+    snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)length);
+    exchange_set_header(exchange, "Content-Range", text);
+    return exchange_reply_error(exchange, 416, "range", "Range", NULL, "the range lies outside of %llu bytes",
+                                (unsigned long long)length);
+}
+
+void exchange_set_status(struct exchange *exchange, int status)
+{
+    exchange->status = status;
+}
+
 int exchange_reply_fd(struct exchange *exchange, int takes_fd, uint64_t offset, uint64_t length,
                       const char *type)
 {
@@ -217,13 +242,9 @@ int exchange_reply_fd(struct exchange *exchange, int takes_fd, uint64_t offset, 
     char text[96];
     int range = exchange_header(exchange, "If-Range")
                     ? 0 /* we give no validators, so none can match */
-                    : read_range(exchange_header(exchange, "Range"), length, &first, &last);
-    if (range == -ERANGE) {
-        snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)length);
-        exchange_set_header(exchange, "Content-Range", text);
-        return exchange_reply_error(exchange, 416, "range", "Range", NULL,
-                                    "the range lies outside of %llu bytes", (unsigned long long)length);
-    }
+                    : exchange_read_range(exchange_header(exchange, "Range"), length, &first, &last);
+    if (range == -ERANGE)
+        return exchange_reply_range_error(exchange, length);
     uint64_t size = range ? last - first + 1 : length;
     struct MHD_Response *response = MHD_create_response_from_fd_at_offset64(size, fd, offset + first);
     if (!response)
@@ -235,5 +256,5 @@ int exchange_reply_fd(struct exchange *exchange, int takes_fd, uint64_t offset, 
                  (unsigned long long)last, (unsigned long long)length);
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_RANGE, text);
     }
-    return set_response(exchange, range ? 206 : 200, type, response);
+    return reply_set(exchange, range ? 206 : 200, type, response);
 }

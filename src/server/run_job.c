@@ -6,7 +6,9 @@
 #include "keeper/client.h"
 #include "keeper/wire.h"
 #include "server/keeper_link.h"
+#include "server/run_gate.h"
 #include "server/server.h"
+#include "server/store.h"
 #include "server/tenant.h"
 
 #include <errno.h>
@@ -18,11 +20,17 @@
 
 enum { INLINE_BYTES_MAX = 8 << 20 };
 
-/* An upload of the tenant's, opened for reading. */
-static int open_upload(struct run_job *job, const char *name, struct error *err)
+/* An upload of the tenant's, opened for reading. It is held as long as the run: the keeper finds it by its
+ * path, when the box is made. */
+static int open_upload(struct run_job *job, struct run_file *file, struct error *err)
 {
-    (void)job;
-    return error_spec(err, "files", "files: there is no upload '%.64s'", name);
+    struct store *store = job->server->store;
+    struct stored stored;
+    if (store_hold(store, exchange_tenant(job->exchange)->name, file->upload, &stored) < 0)
+        return error_spec(err, "files", "files: there is no upload '%.64s'", file->upload);
+    memcpy(file->held_sha256, stored.sha256, sizeof file->held_sha256);
+    int fd = store_open_content(store, stored.sha256);
+    return fd < 0 ? error_host(err, fd, "cannot open the upload '%.64s'", file->upload) : fd;
 }
 
 static int open_stdin(const struct spec *spec, struct error *err)
@@ -39,11 +47,11 @@ static int open_stdin(const struct spec *spec, struct error *err)
 static int open_inputs(struct run_job *job, struct client_input *inputs, struct error *err)
 {
     for (size_t i = 0; i < job->request.file_count; i++) {
-        const struct run_file *file = &job->request.files[i];
+        struct run_file *file = &job->request.files[i];
         struct slice content = {file->content.data ? file->content.data : "", file->content.length};
         inputs[i].name = file->name;
-        inputs[i].fd = file->upload ? open_upload(job, file->upload, err)
-                                    : run_room_write_input(&job->room, i, content, err);
+        inputs[i].fd =
+            file->upload ? open_upload(job, file, err) : run_room_write_input(&job->room, i, content, err);
         if (inputs[i].fd < 0)
             return inputs[i].fd;
     }
@@ -228,7 +236,11 @@ int run_job_finish(struct run_job *job, struct buffer *ret, struct error *err)
 
 void run_job_close(struct run_job *job)
 {
+    run_gate_leave(job);
     scope_close_fd(&job->link_fd);
+    for (size_t i = 0; i < job->request.file_count; i++)
+        if (job->request.files[i].held_sha256[0])
+            store_release(job->server->store, job->request.files[i].held_sha256);
     run_room_close(&job->room, job->is_kept);
     run_request_free(&job->request);
     result_free(job->result);

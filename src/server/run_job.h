@@ -15,6 +15,7 @@ struct run_job {
     int link_fd; /* the keeper's connection, until its answer is there */
     bool is_cancelled;
     bool is_kept; /* files can be fetched later */
+    struct gate_pass *pass;
     /* The answer. */
     struct result *result; /* without files and texts */
     struct buffer json;    /* the whole, as the keeper wrote it */

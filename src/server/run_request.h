@@ -14,6 +14,7 @@ struct run_file {
     const char *name;   /* below /data/input; of the request's JSON */
     const char *upload; /* the name of an upload; NULL: its content is given */
     struct buffer content;
+    char held_sha256[65]; /* of an upload that is in use */
 };
 
 struct run_request {

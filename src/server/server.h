@@ -9,7 +9,9 @@
 #include <stdbool.h>
 
 struct MHD_Daemon;
+struct store;
 struct tenants;
+struct sandbox_journal;
 
 enum { SERVER_IDLE_LINKS = 64 };
 
@@ -22,6 +24,11 @@ struct server {
     struct policy policy;
     struct MHD_Daemon *daemon;
     struct tenants *tenants; /* of tenant.h */
+    struct admission *admission;
+    struct journal *journal;
+    struct audit *audit;
+    struct sandbox_journal *sandboxes;
+    struct store *store; /* uploaded files */
     struct metrics metrics;
     atomic_bool is_draining;
     atomic_int exchanges; /* under way, but for health and the like */

@@ -1,23 +1,57 @@
-/* Who asks: the owner of a key, or the only user there is. */
+/* Tenants: who asks, what they may use at one time and how fast, and what they use now.
+ *
+ * A tenant is found by a key (keys.h) and lives as long as the server. Without any key at the start the
+ * server has a single user, the tenant `local`, who needs no key and has no quotas; the machine's own budget
+ * (admission.h) holds for all. The first key that is added ends that mode at once, and only a new start
+ * brings it back: a keys file that goes away must not open the door.
+ *
+ * Quotas are of two kinds. Levels (boxes, runs, memory, disk, uploads) are claimed and released. Rates (runs
+ * a minute, CPU time an hour) are buckets that fill all the time: a run takes one token, and the CPU time
+ * that it turns out to have used. What CPU time a run will use is not known before; so it starts when there
+ * is any left, and the debt of many is paid off before the next. */
 #pragma once
 
-#include "base/error.h"
+#include "server/keys.h"
+#include "server/refusal.h"
 
-#include <stdbool.h>
-
-struct server;
-struct tenants;
+#include <jansson.h>
 
 struct tenant {
-    char name[64];
+    char name[TENANT_NAME_SIZE];
+    struct tenant_usage *usage; /* has its own lock: who holds a tenant may claim */
 };
 
-/* Reads DATA/keys; without keys there is one tenant, and nobody is asked for a key. */
-int tenants_open(struct server *server, struct error *err);
-void tenants_close(struct server *server);
+struct tenants;
 
-/* No keys: everyone who can reach the server is its user. */
-bool tenants_is_single_user(const struct server *server);
+int tenants_open(int data_fd, struct tenants **ret, struct error *err);
+void tenants_close(struct tenants *book);
 
-/* The owner of a key (NULL: none was given); NULL: nobody. Lives as long as the server. */
-const struct tenant *tenant_of_key(struct server *server, const char *key);
+/* Does it answer without keys? */
+bool tenants_is_single_user(struct tenants *book);
+
+/* Whose key this is; NULL: nobody's. `key` NULL: none was given. The file of keys is read anew when it has
+ * changed. */
+const struct tenant *tenants_find(struct tenants *book, const char *key, char ret_key_id[KEY_ID_SIZE]);
+
+/* By name, for what was stored under it before the start; made if need be. NULL without memory. */
+const struct tenant *tenants_name(struct tenants *book, const char *name);
+
+/* Amounts by quota; for rates, tokens. A claim with `runs` also needs CPU time to be left. */
+struct tenant_claim {
+    int64_t amount[QUOTA_FIELDS];
+    /* What there is beside the claims, counted by others: live sandboxes are the keeper's, files the store's.
+     */
+    int64_t elsewhere[QUOTA_FIELDS];
+};
+
+/* All of it or nothing: false, and why. */
+bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim, struct refusal *ret);
+/* Levels go back; tokens only if nothing was done for them (`refund`). */
+void tenant_release(const struct tenant *tenant, const struct tenant_claim *claim, bool refund);
+void tenant_charge_cpu(const struct tenant *tenant, int64_t cpu_us);
+
+/* Its limit (QUOTA_NONE: none), and what is used of it. */
+int64_t tenant_quota(const struct tenant *tenant, enum quota_field field, int64_t *ret_used);
+
+/* {"name", "quotas": {NAME: {"used", "limit"}}}; limit null: none. NULL without memory. */
+json_t *tenant_to_json(const struct tenant *tenant);

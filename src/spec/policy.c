@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#define UPLOAD_QUOTA       (INT64_C(16) << 30)
+#define UPLOAD_LIFETIME_MS (INT64_C(7) * 24 * 3600 * 1000)
+
 const char *const isolation_names[ISOLATION_COUNT] = {"process", "container"};
 
 int isolation_find(const char *name, struct error *err)
@@ -54,6 +57,33 @@ static int policy_set_limit(struct policy *policy, const char *key, const char *
     return 0;
 }
 
+/* 1: the key is one of them. */
+static int policy_set_server(struct policy *policy, const char *key, const char *value, struct error *err)
+{
+    const struct {
+        const char *key;
+        bool (*parse)(const char *text, int64_t *ret);
+        int64_t *into;
+        const char *example;
+    } rows[] = {
+        {"server.memory", text_parse_size, &policy->server.memory_bytes, "a size such as 8G"},
+        {"server.cpus", text_parse_cpus, &policy->server.millicpus, "a number of CPUs such as 4"},
+        {"server.queue", text_parse_count, &policy->server.queue_depth, "a whole number such as 256"},
+        {"server.queue_wait", text_parse_duration, &policy->server.queue_wait_ms, "a time such as 30s"},
+        {"upload_quota", text_parse_size, &policy->upload_quota_bytes, "a size such as 16G"},
+        {"upload_lifetime", text_parse_duration, &policy->upload_lifetime_ms, "a time such as 168h"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(key, rows[i].key) != 0)
+            continue;
+        return rows[i].parse(value, rows[i].into)
+                   ? 1
+                   : error_spec(err, key, "%s: '%.64s' is not a valid value; give %s", key, value,
+                                rows[i].example);
+    }
+    return 0;
+}
+
 static int policy_set(struct policy *policy, const char *key, const char *value, struct error *err)
 {
     if (strcmp(key, "isolation") == 0 || strcmp(key, "isolation.min") == 0) {
@@ -72,6 +102,9 @@ static int policy_set(struct policy *policy, const char *key, const char *value,
         return policy_set_text(&policy->image_store, value);
     if (strcmp(key, "languages") == 0)
         return string_list_add(&policy->languages, value);
+    int taken = policy_set_server(policy, key, value, err);
+    if (taken != 0)
+        return taken < 0 ? taken : 0;
     return policy_set_limit(policy, key, value, err);
 }
 
@@ -124,8 +157,12 @@ static int policy_check_itself(struct policy *policy, struct error *err)
 
 int policy_load(const char *path, struct policy *ret, struct error *err)
 {
-    *ret = (struct policy){
-        .isolation = ISOLATION_CONTAINER, .isolation_min = ISOLATION_PROCESS, .source = "built-in"};
+    *ret = (struct policy){.isolation = ISOLATION_CONTAINER,
+                           .isolation_min = ISOLATION_PROCESS,
+                           .server = {.queue_depth = 256, .queue_wait_ms = 30000},
+                           .upload_quota_bytes = UPLOAD_QUOTA,
+                           .upload_lifetime_ms = UPLOAD_LIFETIME_MS,
+                           .source = "built-in"};
     for (int i = 0; i < LIMIT_FIELDS; i++) {
         ret->defaults.value[i] = limit_rows[i].normal;
         ret->ceilings.value[i] = limit_rows[i].most;

@@ -7,7 +7,11 @@
  *   isolation = container    the default engine
  *   isolation.min = container
  *   image_store = /srv/images
- *   languages = /etc/cloche/ruby.json      (may be given several times) */
+ *   languages = /etc/cloche/ruby.json      (may be given several times)
+ *   server.memory = 8G       what runs of `cloche serve` may use at one time; server.cpus the same
+ *   server.queue = 256       how many may wait for that; server.queue_wait = 30s how long
+ *   upload_quota = 16G       of the files that one tenant of a server keeps
+ *   upload_lifetime = 168h   after which they go, at the latest */
 #pragma once
 
 #include "base/bytes.h"
@@ -25,6 +29,11 @@ enum isolation {
 extern const char *const isolation_names[ISOLATION_COUNT];
 int isolation_find(const char *name, struct error *err);
 
+/* For a server: its budget for runs (0: by the machine), and who may wait for it. */
+struct policy_server {
+    int64_t memory_bytes, millicpus, queue_depth, queue_wait_ms;
+};
+
 struct policy {
     struct limits defaults;
     bool default_set[LIMIT_FIELDS]; /* by the operator: must then be below the ceiling */
@@ -34,6 +43,8 @@ struct policy {
     char *image;
     char *image_store; /* NULL: the default place */
     struct string_list languages;
+    struct policy_server server;
+    int64_t upload_quota_bytes, upload_lifetime_ms;
     char source[256]; /* the file that it came from, or "built-in" */
 };
 

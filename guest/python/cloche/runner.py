@@ -22,6 +22,7 @@ from . import execute, forking, pages, preload, reporting, rich, script, seeds, 
 from .wire import Channel, Closed
 
 PROTOCOL = 1
+FIGURES = "module://cloche.figures"
 
 
 class Runner:
@@ -70,7 +71,9 @@ class Runner:
         reporting.connect(lambda fraction, text: self.send("progress", fraction=fraction, text=text))
         sys.meta_path.insert(0, AfterImport({"tqdm.std": reporting.follow_tqdm}))
         sys.meta_path.append(NotebookNames())
-        os.environ["MPLBACKEND"] = "module://cloche.figures"
+        os.environ["MPLBACKEND"] = FIGURES
+        if "matplotlib" in sys.modules:  # imported before there was a run: it has chosen another one
+            sys.modules["matplotlib"].use(FIGURES)
 
     def take_signal(self):
         """What the code of a run did to SIGINT holds until its end."""

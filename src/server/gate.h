@@ -1,0 +1,45 @@
+/* The gate: what every run goes through, wherever it comes from: admission, then a note in the audit log for
+ * each run; at the end, both back. */
+#pragma once
+
+#include "base/bytes.h"
+#include "server/exchange.h"
+#include "server/refusal.h"
+#include "spec/limits.h"
+#include "spec/result.h"
+
+struct admission_need;
+struct gate_pass;
+struct tenant_claim;
+
+/* Blocks until the runs may start. 0; or negative, and the answer is set: a quota (429), no room (503). */
+int gate_enter(struct exchange *exchange, const struct admission_need *need, struct gate_pass **ret);
+
+/* What is known of a run before it. Texts may be NULL. */
+struct gate_run {
+    const char *id;
+    const char *sandbox; /* of a run in a live one */
+    const char *language, *isolation, *image;
+    struct slice code;           /* its hash is noted, never itself */
+    const struct limits *limits; /* may be NULL */
+};
+
+/* Notes that a run starts; they are numbered from 0, as many as the need said. */
+void gate_note(struct gate_pass *pass, struct exchange *exchange, const struct gate_run *run);
+
+/* How one ended. Texts may be NULL; `files` is an array of objects with path, size and sha256, borrowed, or
+ * NULL. */
+struct gate_outcome {
+    const char *cause, *detail;
+    int exit_code; /* -1: none */
+    const struct result_usage *usage;
+    const json_t *files;
+};
+void gate_end(struct gate_pass *pass, size_t number, const struct gate_outcome *outcome);
+
+/* All are over; those that nobody said the end of have failed by the host. Frees the pass; NULL is fine. */
+void gate_leave(struct gate_pass *pass);
+
+/* Claims for what lives longer than a run; 0, or negative and the answer is set. */
+int gate_claim(struct exchange *exchange, const struct tenant_claim *claim);
+int gate_refuse(struct exchange *exchange, const struct refusal *refusal);

@@ -1,0 +1,84 @@
+#include "server/run_gate.h"
+
+#include "server/admission.h"
+#include "server/gate.h"
+#include "server/run_job.h"
+#include "server/server.h"
+
+#include <string.h>
+
+static void gather_limits(const struct run_job *job, struct limits *ret)
+{
+    const struct spec *spec = job->request.spec;
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        ret->value[i] = spec->limit_set[i] ? spec->limits.value[i] : job->server->policy.defaults.value[i];
+}
+
+/* The code, or the command line: what tells one run from another. */
+static struct slice code_of(const struct run_job *job, struct buffer *command)
+{
+    const json_t *code = json_object_get(job->request.body, "code");
+    const json_t *words = json_object_get(job->request.body, "command");
+    if (code)
+        return (struct slice){json_string_value(code), json_string_length(code)};
+    for (size_t i = 0; i < json_array_size(words); i++) {
+        const json_t *word = json_array_get(words, i);
+        if (buffer_append(command, json_string_value(word), json_string_length(word) + 1) < 0)
+            break;
+    }
+    return (struct slice){command->data ? command->data : "", command->length};
+}
+
+int run_gate_enter(struct run_job *job)
+{
+    struct limits limits;
+    gather_limits(job, &limits);
+    const struct admission_need need = {.memory_bytes = limits.value[LIMIT_memory],
+                                        .millicpus = limits.value[LIMIT_cpus],
+                                        .disk_bytes = limits.value[LIMIT_disk]};
+    int status = gate_enter(job->exchange, &need, &job->pass);
+    if (status < 0)
+        return status;
+    scope_buffer command = {0};
+    const json_t *body = job->request.body;
+    const char *isolation = json_string_value(json_object_get(body, "isolation"));
+    const char *image = json_string_value(json_object_get(body, "image"));
+    const struct gate_run run = {
+        .id = job->id,
+        .language = json_string_value(json_object_get(body, "language")),
+        .isolation = isolation ? isolation : isolation_names[job->server->policy.isolation],
+        .image = image ? image : job->server->policy.image,
+        .code = code_of(job, &command),
+        .limits = &limits,
+    };
+    gate_note(job->pass, job->exchange, &run);
+    return 0;
+}
+
+/* The list of files is in the keeper's text only; most runs have none, and need no look at it. */
+static json_t *files_of(const struct run_job *job)
+{
+    static const char none[] = "\"files\":[]";
+    if (memmem(job->json.data, job->json.length, none, sizeof none - 1))
+        return NULL;
+    json_t *object = json_loadb(job->json.data, job->json.length, JSON_ALLOW_NUL, NULL);
+    json_t *files = json_incref(json_object_get(object, "files"));
+    json_decref(object);
+    return files;
+}
+
+void run_gate_leave(struct run_job *job)
+{
+    if (job->pass && job->json.length) { /* there is a result */
+        json_t *files = files_of(job);
+        const struct gate_outcome outcome = {.cause = cause_names[job->result->cause],
+                                             .detail = job->result->detail,
+                                             .exit_code = job->result->exit_code,
+                                             .usage = &job->result->usage,
+                                             .files = files};
+        gate_end(job->pass, 0, &outcome);
+        json_decref(files);
+    }
+    gate_leave(job->pass);
+    job->pass = NULL;
+}

@@ -1,0 +1,208 @@
+#include "server/run_report.h"
+
+#include "base/scope.h"
+#include "base/text.h"
+#include "server/event.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const stream_names[] = {"stdout", "stderr"};
+
+int run_report_open(struct run_report *report, int branch)
+{
+    *report = (struct run_report){.branch = branch, .results = json_array()};
+    encoding_new_identifier("run_", report->id);
+    return report->results ? 0 : -ENOMEM;
+}
+
+void run_report_close(struct run_report *report)
+{
+    for (int i = 0; i < 2; i++)
+        buffer_free(&report->streams[i]);
+    json_decref(report->results);
+    json_decref(report->outcome);
+    json_decref(report->refusal);
+}
+
+static int add_event(const struct run_report *report, struct buffer *events, const char *name, json_t *takes)
+{
+    if (takes && report->branch >= 0)
+        json_object_set_new(takes, "branch", json_integer(report->branch));
+    return event_append(events, name, takes);
+}
+
+static json_t *base64_of(struct slice bytes)
+{
+    scope_free char *encoded = encoding_to_base64(bytes);
+    return encoded ? json_string(encoded) : NULL;
+}
+
+/* How many bytes at the end are the beginning of a character. */
+static size_t cut_character(const char *data, size_t length)
+{
+    for (size_t back = 1; back <= 3 && back <= length; back++) {
+        unsigned char c = (unsigned char)data[length - back];
+        if ((c & 0xC0) == 0x80)
+            continue;
+        size_t whole = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC0 ? 2 : 1;
+        return whole > back ? back : 0;
+    }
+    return 0;
+}
+
+/* What has come and was not told; at the end all of it. */
+static int tell_stream(struct run_report *report, int stream, bool is_end, struct buffer *events)
+{
+    const struct buffer *bytes = &report->streams[stream];
+    size_t told = report->told[stream], length = bytes->length - told;
+    if (!is_end)
+        length -= cut_character(bytes->data + told, length);
+    if (length == 0)
+        return 0;
+    const char *from = bytes->data + told;
+    report->told[stream] += length;
+    json_t *event = text_is_utf8(from, length)
+                        ? json_pack("{s:o}", "text", json_stringn(from, length))
+                        : json_pack("{s:o}", "bytes", base64_of((struct slice){from, length}));
+    return add_event(report, events, stream_names[stream], event);
+}
+
+/* As text where it is one; pictures and the like in base64. */
+static json_t *media_value(const char *type, struct slice content)
+{
+    size_t length = strlen(type);
+    bool is_text = strncmp(type, "text/", 5) == 0 || strcmp(type, "application/json") == 0 ||
+                   strcmp(type, "application/javascript") == 0 ||
+                   (length > 5 && strcmp(type + length - 5, "+json") == 0) ||
+                   (length > 4 && strcmp(type + length - 4, "+xml") == 0);
+    return is_text && text_is_utf8(content.data, content.length) ? json_stringn(content.data, content.length)
+                                                                 : base64_of(content);
+}
+
+static int take_result(struct run_report *report, const json_t *frame, struct slice body,
+                       struct buffer *events)
+{
+    json_t *media = json_object(), *item;
+    size_t index, at = 0;
+    json_array_foreach(json_object_get(frame, "media"), index, item)
+    {
+        const char *type = json_string_value(json_object_get(item, "type"));
+        json_int_t length = json_integer_value(json_object_get(item, "length"));
+        if (!type || length < 0 || (size_t)length > body.length - at) {
+            json_decref(media);
+            return -EPROTO;
+        }
+        json_object_set_new(media, type, media_value(type, (struct slice){body.data + at, (size_t)length}));
+        at += (size_t)length;
+    }
+    json_t *result =
+        json_pack("{s:b, s:o}", "is_value", json_is_true(json_object_get(frame, "is_value")), "media", media);
+    if (!result)
+        return -ENOMEM;
+    json_array_append_new(report->results, result);
+    return events ? add_event(report, events, "result", json_copy(result)) : 0;
+}
+
+static int take_output(struct run_report *report, int stream, struct slice body, struct buffer *events)
+{
+    int status = buffer_append(&report->streams[stream], body.data, body.length);
+    return status == 0 && events ? tell_stream(report, stream, false, events) : status;
+}
+
+/* What the code says of its progress, and now and then what it uses. */
+static int take_progress(const struct run_report *report, const json_t *frame, struct buffer *events)
+{
+    json_t *event = json_copy((json_t *)(uintptr_t)frame);
+    json_object_del(event, "event");
+    json_object_del(event, "branch");
+    if (json_real_value(json_object_get(event, "fraction")) < 0)
+        json_object_del(event, "fraction");
+    return add_event(report, events, "progress", event);
+}
+
+static int take_end(struct run_report *report, const json_t *frame, struct buffer *events)
+{
+    report->outcome = json_incref(json_object_get(frame, "outcome"));
+    report->refusal = json_incref(json_object_get(frame, "error"));
+    int status = 0;
+    for (int i = 0; i < 2 && status == 0 && events; i++)
+        status = tell_stream(report, i, true, events);
+    return status;
+}
+
+int run_report_take(struct run_report *report, const json_t *frame, struct slice body, struct buffer *events)
+{
+    const char *event = json_string_value(json_object_get(frame, "event"));
+    if (!event || strcmp(event, "end") == 0)
+        return json_object_get(frame, "outcome") || json_object_get(frame, "error")
+                   ? take_end(report, frame, events)
+                   : -EPROTO;
+    for (int i = 0; i < 2; i++)
+        if (strcmp(event, stream_names[i]) == 0)
+            return take_output(report, i, body, events);
+    if (strcmp(event, "result") == 0)
+        return take_result(report, frame, body, events);
+    if (!events)
+        return 0;
+    if (strcmp(event, "started") == 0)
+        return add_event(report, events, "started", json_pack("{s:s}", "id", report->id));
+    return take_progress(report, frame, events);
+}
+
+static void set_stream(json_t *object, const char *name, const struct buffer *bytes)
+{
+    scope_buffer clean = {0};
+    char field[32];
+    text_append_utf8(&clean, bytes->data ? bytes->data : "", bytes->length);
+    json_object_set_new(object, name, json_stringn(clean.data ? clean.data : "", clean.length));
+    if (text_is_utf8(bytes->data ? bytes->data : "", bytes->length))
+        return;
+    snprintf(field, sizeof field, "%s_base64", name);
+    json_object_set_new(object, field, base64_of((struct slice){bytes->data, bytes->length}));
+}
+
+static json_t *milliseconds(const json_t *outcome, const char *name)
+{
+    return json_real((double)json_integer_value(json_object_get(outcome, name)) / 1000);
+}
+
+/* A death and an interrupt have none; an exception counts as 1, as it would for a program. */
+static json_t *exit_code_of(const json_t *outcome)
+{
+    const char *status = json_string_value(json_object_get(outcome, "status"));
+    json_int_t code = json_integer_value(json_object_get(outcome, "exit_code"));
+    if (json_is_true(json_object_get(outcome, "died")) || (status && strcmp(status, "interrupted") == 0))
+        return json_null();
+    return json_integer(status && strcmp(status, "error") == 0 && code == 0 ? 1 : code);
+}
+
+json_t *run_report_to_json(const struct run_report *report)
+{
+    static const char *const same[] = {"status", "cause", "timed_out",      "died",
+                                       "detail", "error", "truncated_bytes"};
+    static const char *const used[] = {"peak_memory_bytes", "pids", "disk_bytes"};
+    const json_t *outcome = report->outcome;
+    bool died = json_is_true(json_object_get(outcome, "died"));
+    json_t *object = json_object(), *usage = json_object();
+    json_object_set_new(object, "id", json_string(report->id));
+    if (report->branch >= 0)
+        json_object_set_new(object, "branch", json_integer(report->branch));
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (json_object_get(outcome, same[i]))
+            json_object_set(object, same[i], json_object_get(outcome, same[i]));
+    if (died) /* what the runner would have said is not known */
+        json_object_set_new(object, "status", json_string("exit"));
+    json_object_set_new(object, "exit_code", exit_code_of(outcome));
+    json_object_set_new(object, "duration_ms", milliseconds(outcome, "duration_us"));
+    for (int i = 0; i < 2; i++)
+        set_stream(object, stream_names[i], &report->streams[i]);
+    json_object_set(object, "results", report->results);
+    json_object_set_new(usage, "wall_ms", milliseconds(outcome, "duration_us"));
+    json_object_set_new(usage, "cpu_ms", milliseconds(outcome, "cpu_us"));
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++)
+        json_object_set(usage, used[i], json_object_get(outcome, used[i]));
+    json_object_set_new(object, "usage", usage);
+    return object;
+}

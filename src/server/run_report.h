@@ -1,0 +1,26 @@
+/* One run in a context, put together from what the keeper tells frame by frame (keeper/session_service.h):
+ * as events while it goes on, and as one object at its end. */
+#pragma once
+
+#include "base/bytes.h"
+#include "server/encoding.h"
+
+#include <jansson.h>
+
+struct run_report {
+    char id[IDENTIFIER_SIZE];
+    int branch; /* -1: it is none of several */
+    struct buffer streams[2];
+    size_t told[2]; /* of them, as events: a character that is not whole yet waits */
+    json_t *results;
+    json_t *outcome, *refusal; /* one of them at the end */
+};
+
+int run_report_open(struct run_report *report, int branch);
+void run_report_close(struct run_report *report);
+
+/* Takes a frame of its own; appends events, if they are wanted (NULL: not). -EPROTO: it makes no sense. */
+int run_report_take(struct run_report *report, const json_t *frame, struct slice body, struct buffer *events);
+
+/* The whole, when it has its outcome; to be freed. */
+json_t *run_report_to_json(const struct run_report *report);

@@ -1,0 +1,116 @@
+#include "server/sandbox_gate.h"
+
+#include "server/admission.h"
+#include "server/gate.h"
+#include "server/sandbox_request.h"
+#include "server/server.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int64_t number_of(const json_t *object, const char *name)
+{
+    return json_integer_value(json_object_get(object, name));
+}
+
+/* ---- runs ---- */
+
+int sandbox_gate_enter(struct exchange *exchange, size_t count, bool is_idle, json_t **ret_terms,
+                       struct gate_pass **ret)
+{
+    json_t *terms = NULL;
+    int status = sandbox_ask(exchange, sandbox_request(exchange, "terms"), &terms);
+    if (status < 0)
+        return status;
+    const json_t *limits = json_object_get(terms, "limits");
+    int64_t share = is_idle ? 0 : (int64_t)count;
+    const struct admission_need need = {.runs = (int)count,
+                                        .memory_bytes =
+                                            share * number_of(limits, limit_rows[LIMIT_memory].name),
+                                        .millicpus = share * number_of(limits, limit_rows[LIMIT_cpus].name)};
+    status = gate_enter(exchange, &need, ret);
+    if (status == 0)
+        *ret_terms = terms;
+    else
+        json_decref(terms);
+    return status;
+}
+
+void sandbox_gate_note(struct exchange *exchange, struct gate_pass *pass, const json_t *terms, const char *id,
+                       struct slice code)
+{
+    const json_t *spec = json_object_get(terms, "spec");
+    const struct policy *policy = &exchange_server(exchange)->policy;
+    struct limits limits = {{0}};
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        limits.value[i] = number_of(json_object_get(terms, "limits"), limit_rows[i].name);
+    const char *language = json_string_value(json_object_get(spec, "language"));
+    const char *isolation = json_string_value(json_object_get(spec, "isolation"));
+    const char *image = json_string_value(json_object_get(spec, "image"));
+    const struct gate_run run = {.id = id,
+                                 .sandbox = exchange_part(exchange, 0),
+                                 .language = language ? language : "python",
+                                 .isolation = isolation ? isolation : isolation_names[policy->isolation],
+                                 .image = image ? image : policy->image,
+                                 .code = code,
+                                 .limits = &limits};
+    gate_note(pass, exchange, &run);
+}
+
+void sandbox_gate_end(struct gate_pass *pass, size_t number, const json_t *outcome)
+{
+    const struct result_usage usage = {.wall_us = number_of(outcome, "duration_us"),
+                                       .cpu_user_us = number_of(outcome, "cpu_us"),
+                                       .peak_memory_bytes = number_of(outcome, "peak_memory_bytes"),
+                                       .peak_pids = number_of(outcome, "pids"),
+                                       .disk_bytes = number_of(outcome, "disk_bytes")};
+    const json_t *code = json_object_get(outcome, "exit_code");
+    const struct gate_outcome end = {.cause = json_string_value(json_object_get(outcome, "cause")),
+                                     .detail = json_string_value(json_object_get(outcome, "detail")),
+                                     .exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1,
+                                     .usage = &usage};
+    gate_end(pass, number, &end);
+}
+
+/* ---- boxes ---- */
+
+/* What the body says; what makes no sense is told by the keeper. */
+static int64_t disk_limit(struct exchange *exchange, const json_t *limits)
+{
+    int64_t bytes = exchange_server(exchange)->policy.defaults.value[LIMIT_disk];
+    const json_t *given = json_object_get(limits, limit_rows[LIMIT_disk].name);
+    if (json_is_string(given))
+        limit_parse(LIMIT_disk, json_string_value(given), &bytes, NULL);
+    else if (json_is_integer(given))
+        bytes = json_integer_value(given);
+    return bytes;
+}
+
+int sandbox_gate_grow(struct exchange *exchange, enum sandbox_growth growth, int64_t count,
+                      const json_t *limits, struct tenant_claim *ret)
+{
+    *ret = (struct tenant_claim){{0}, {0}};
+    int64_t used;
+    const struct tenant *tenant = exchange_tenant(exchange);
+    if (tenant_quota(tenant, QUOTA_boxes, &used) == QUOTA_NONE &&
+        tenant_quota(tenant, QUOTA_disk, &used) == QUOTA_NONE)
+        return 0; /* nothing to ask for */
+    json_t *terms = NULL;
+    int status =
+        sandbox_ask(exchange, sandbox_request(exchange, growth == SANDBOX_OPEN ? "count" : "terms"), &terms);
+    if (status < 0)
+        return status;
+    int64_t boxes = growth == SANDBOX_OPEN || growth == SANDBOX_CONTEXT ? 1 : number_of(terms, "boxes");
+    int64_t disk = growth == SANDBOX_OPEN
+                       ? disk_limit(exchange, limits)
+                       : number_of(json_object_get(terms, "limits"), limit_rows[LIMIT_disk].name);
+    ret->amount[QUOTA_boxes] = count * boxes;
+    ret->amount[QUOTA_disk] = count * boxes * disk;
+    ret->elsewhere[QUOTA_boxes] = number_of(terms, "owner_boxes");
+    ret->elsewhere[QUOTA_disk] = number_of(terms, "owner_disk_bytes");
+    json_decref(terms);
+    status = gate_claim(exchange, ret);
+    if (status < 0)
+        *ret = (struct tenant_claim){{0}, {0}}; /* for a release that comes all the same */
+    return status;
+}

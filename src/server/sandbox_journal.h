@@ -1,0 +1,20 @@
+/* Which sandboxes there are, in a file of the data directory: one line when one is made, one when it goes.
+ * Sandboxes end with the server or its keeper; those that have a first line and no second when the next
+ * server starts were lost, and who asks for them is told so, for a day. */
+#pragma once
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct server;
+
+int sandbox_journal_open(struct server *server, struct error *err);
+
+/* The disk may be full: then a loss could not be told from a sandbox that never was. */
+int sandbox_journal_add(struct server *server, const char *tenant, const char *id, int64_t expires_ms);
+void sandbox_journal_extend(struct server *server, const char *id, int64_t expires_ms);
+void sandbox_journal_remove(struct server *server, const char *id);
+
+bool sandbox_journal_lost(struct server *server, const char *tenant, const char *id);
