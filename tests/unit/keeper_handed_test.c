@@ -14,6 +14,7 @@ static int make_file(const char *directory, const char *name, char *path, size_t
     snprintf(path, size, "%s/%s", directory, name);
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
+    assert_int_equal(fchown(fd, data_directory_owner(), data_directory_owner()), 0);
     return fd;
 }
 
