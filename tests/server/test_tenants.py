@@ -70,6 +70,13 @@ def keyed(census):
     started.close()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def alone(census):
+    """A server without keys. Started with the first test: one that is ended while it warms up takes its time."""
+    with server.Server("--spares", "0", "--preload", "json") as started:
+        yield started
+
+
 def together(count, call):
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
         return list(pool.map(call, range(count)))
@@ -172,8 +179,7 @@ def test_another_address_needs_a_key(census, tmp_path):
     assert done.returncode == 250 and "key" in done.stderr, done
 
 
-def test_the_first_key_ends_the_single_user(fresh):
-    alone = fresh()
+def test_the_first_key_ends_the_single_user(alone):
     assert alone.get("/v1/stats").json["single_user"] is True and alone.get("/v1/stats").json["tenant"]["name"] == "local"
     assert "single-user" in "".join(alone.said)
     key = key_command(alone.data, "add", "--tenant", "first")
@@ -181,6 +187,69 @@ def test_the_first_key_ends_the_single_user(fresh):
     assert alone.get("/v1/stats", headers={"X-API-Key": key}).json["single_user"] is False
     (alone.data / "keys").unlink()
     assert alone.get("/v1/stats").status == 401
+
+
+# ---- kill -9 ----
+
+def kill_during_run(keyed, pid, name):
+    """Kills a process while a run with a key is under way; returns that run's request."""
+    body, headers = {"code": f"import time; time.sleep(5) # {name}"}, {"Idempotency-Key": name}
+
+    def ask():
+        try:
+            keyed.request("alice", "POST", "/v1/run", body, headers)
+        except (OSError, http_error):
+            pass
+    asking = threading.Thread(target=ask)
+    asking.start()
+    deadline = time.monotonic() + 10
+    while keyed.request("alice", "GET", "/v1/stats").json["queue"]["running"] == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    asking.join()
+    return body, headers
+
+
+http_error = server.http.client.HTTPException
+
+
+def await_answer(keyed):
+    deadline = time.monotonic() + 15
+    while True:
+        try:
+            if keyed.request("alice", "GET", "/v1/stats").status == 200:
+                return
+        except (OSError, http_error):
+            pass
+        assert time.monotonic() < deadline, "".join(keyed.server.said)
+        time.sleep(0.05)
+
+
+def test_a_killed_server_leaves_one_outcome_for_each_run(keyed):
+    done = keyed.run("alice", {"Idempotency-Key": "before"}, code="print('before')")
+    code = "import time; time.sleep(5) # server"
+    body, headers = kill_during_run(keyed, keyed.server.pid, "server")
+    await_answer(keyed)
+    for _ in range(2):
+        answer = keyed.request("alice", "POST", "/v1/run", body, headers)
+        assert answer.status == 500 and answer.error["code"] == "host_failure" and answer.headers["Idempotency-Replayed"] == "true"
+    (line,) = keyed.audit(code_sha256=hashlib.sha256(code.encode()).hexdigest())
+    assert line["cause"] == "host_failure" and line["tenant"] == "alice"
+    assert keyed.run("alice", {"Idempotency-Key": "before"}, code="print('before')").body == done.body
+
+
+def test_a_killed_keeper_leaves_one_outcome_for_each_run(keyed):
+    done = keyed.run("alice", {"Idempotency-Key": "before 2"}, code="print('before')")
+    code = "import time; time.sleep(5) # keeper"
+    body, headers = kill_during_run(keyed, keyed.server.process.pid, "keeper")
+    keyed.server.process.wait()
+    keyed.server.close()
+    keyed.start()
+    answer = keyed.request("alice", "POST", "/v1/run", body, headers)
+    assert answer.status == 500 and answer.error["code"] == "host_failure", answer
+    assert len(keyed.audit(code_sha256=hashlib.sha256(code.encode()).hexdigest())) == 1
+    assert keyed.run("alice", {"Idempotency-Key": "before 2"}, code="print('before')").body == done.body
 
 
 # ---- what is another tenant's does not exist ----
@@ -495,66 +564,3 @@ def test_runs_of_sandboxes_have_lines_too(keyed, belongings):
     for code, result in zip(("print(1)", "1 / 0"), many):
         (line,) = keyed.audit(run=result["id"])
         assert line["code_sha256"] == hashlib.sha256(code.encode()).hexdigest()
-
-
-# ---- kill -9 ----
-
-def kill_during_run(keyed, pid, name):
-    """Kills a process while a run with a key is under way; returns that run's request."""
-    body, headers = {"code": f"import time; time.sleep(5) # {name}"}, {"Idempotency-Key": name}
-
-    def ask():
-        try:
-            keyed.request("alice", "POST", "/v1/run", body, headers)
-        except (OSError, http_error):
-            pass
-    asking = threading.Thread(target=ask)
-    asking.start()
-    deadline = time.monotonic() + 10
-    while keyed.request("alice", "GET", "/v1/stats").json["queue"]["running"] == 0:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.kill(pid, signal.SIGKILL)
-    asking.join()
-    return body, headers
-
-
-http_error = server.http.client.HTTPException
-
-
-def await_answer(keyed):
-    deadline = time.monotonic() + 15
-    while True:
-        try:
-            if keyed.request("alice", "GET", "/v1/stats").status == 200:
-                return
-        except (OSError, http_error):
-            pass
-        assert time.monotonic() < deadline, "".join(keyed.server.said)
-        time.sleep(0.05)
-
-
-def test_a_killed_server_leaves_one_outcome_for_each_run(keyed):
-    done = keyed.run("alice", {"Idempotency-Key": "before"}, code="print('before')")
-    code = "import time; time.sleep(5) # server"
-    body, headers = kill_during_run(keyed, keyed.server.pid, "server")
-    await_answer(keyed)
-    for _ in range(2):
-        answer = keyed.request("alice", "POST", "/v1/run", body, headers)
-        assert answer.status == 500 and answer.error["code"] == "host_failure" and answer.headers["Idempotency-Replayed"] == "true"
-    (line,) = keyed.audit(code_sha256=hashlib.sha256(code.encode()).hexdigest())
-    assert line["cause"] == "host_failure" and line["tenant"] == "alice"
-    assert keyed.run("alice", {"Idempotency-Key": "before"}, code="print('before')").body == done.body
-
-
-def test_a_killed_keeper_leaves_one_outcome_for_each_run(keyed):
-    done = keyed.run("alice", {"Idempotency-Key": "before 2"}, code="print('before')")
-    code = "import time; time.sleep(5) # keeper"
-    body, headers = kill_during_run(keyed, keyed.server.process.pid, "keeper")
-    keyed.server.process.wait()
-    keyed.server.close()
-    keyed.start()
-    answer = keyed.request("alice", "POST", "/v1/run", body, headers)
-    assert answer.status == 500 and answer.error["code"] == "host_failure", answer
-    assert len(keyed.audit(code_sha256=hashlib.sha256(code.encode()).hexdigest())) == 1
-    assert keyed.run("alice", {"Idempotency-Key": "before 2"}, code="print('before')").body == done.body
