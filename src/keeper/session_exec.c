@@ -155,8 +155,10 @@ static int start(struct exec *exec, struct context_command *command, struct erro
                                        &exec->socket, &own_ms, err);
     if (status < 0)
         return status;
+    /* Who sits at a terminal has the time of the sandbox, unless he asks for less. */
+    bool is_limited = !command->is_about_files && (!terminal || wall_ms);
     wall_ms = wall_ms ? wall_ms : own_ms;
-    exec->until_us = command->is_about_files ? INT64_MAX : clock_monotonic_us() + wall_ms * 1000;
+    exec->until_us = is_limited ? clock_monotonic_us() + wall_ms * 1000 : INT64_MAX;
     return wire_send(request->fd, json_pack("{s:b}", "started", 1), (struct slice){"", 0}, &master,
                      master >= 0);
 }

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MAX_ERRNO = 4095 };
+enum { MAX_ERRNO = 4095, STEP = 64 << 10 };
 
 void wire_path(char *into, size_t size)
 {
@@ -73,16 +73,19 @@ static int receive_all(int fd, char *into, size_t length)
     return 0;
 }
 
+/* In steps: memory is taken for what came, not for what was announced. Not by way of the stack, which is
+ * small where very many connections are served. */
 static int receive_part(int fd, size_t length, struct buffer *into)
 {
-    char chunk[65536];
     while (length > 0) {
-        size_t step = length < sizeof chunk ? length : sizeof chunk;
-        int status = receive_all(fd, chunk, step);
+        size_t step = length < STEP ? length : STEP;
+        int status = buffer_reserve(into, step);
         if (status == 0)
-            status = buffer_append(into, chunk, step);
+            status = receive_all(fd, into->data + into->length, step);
         if (status < 0)
             return status;
+        into->length += step;
+        into->data[into->length] = '\0';
         length -= step;
     }
     return 0;
@@ -92,6 +95,8 @@ int wire_receive(int fd, json_t **ret_header, struct buffer *ret_body, int *fds)
 {
     int taken[WIRE_DESCRIPTORS];
     uint32_t lengths[2];
+    for (int i = 0; fds && i < WIRE_DESCRIPTORS; i++)
+        fds[i] = -1;
     int got = process_receive_many(fd, lengths, 1, taken, WIRE_DESCRIPTORS);
     if (got != 1)
         return got < 0 ? got : -EPIPE;

@@ -172,6 +172,8 @@ static int refuse_put(struct exchange *exchange, struct put *put)
     };
     int64_t total;
     const char *tenant = exchange_tenant(exchange)->name;
+    upload_abandon(put->upload); /* who has the answer may go on, or delete what is there */
+    put->upload = NULL;
     if (put->status == -ERANGE)
         set_number(exchange, "Upload-Offset", put->offset_bytes);
     else if (upload_find(exchange_server(exchange)->store, tenant, exchange_part(exchange, 0),

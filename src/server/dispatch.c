@@ -19,7 +19,8 @@ enum {
     MEMORY_BYTES = 24 << 10, /* of a connection, idle or not: all its headers, and the buffer for its body */
     INCREMENT_BYTES = 8 << 10,
     STACK_BYTES = 256 << 10,
-    DISCARD_MAX = 8 << 20, /* of a body that nobody wants, so that its sender gets to read the answer */
+    DISCARD_MAX = 8 << 20, /* of a body that nobody wants, so that its sender gets to read the answer … */
+    DISCARD_STREAM_MAX = 1 << 30, /* … and of one that was to be large */
     DRAIN_STEP_US = 5000,
 };
 
@@ -134,7 +135,8 @@ static bool take_body(struct exchange *exchange, const char *bytes, size_t lengt
     const struct route *route = exchange->route;
     exchange->body_seen += length;
     if (exchange->is_refused || exchange->is_too_large)
-        return (length > DISCARD_MAX ? 0 : exchange->body_seen) <= body_limit(route) + DISCARD_MAX;
+        return exchange->body_seen <=
+               (route->flags & ROUTE_STREAMS_BODY ? DISCARD_STREAM_MAX : body_limit(route) + DISCARD_MAX);
     if (route->flags & ROUTE_STREAMS_BODY) {
         exchange->is_refused =
             route->chunk(exchange, &exchange->body_state, (struct slice){bytes, length}) < 0;

@@ -191,9 +191,7 @@ int exchange_reply_stream(struct exchange *exchange, const char *type,
     return reply_set(exchange, 200, type, response);
 }
 
-/* 1: a part is asked for; 0: the whole; -ERANGE: what is not there. Several parts at once are not offered:
- * the whole is a right answer to that. */
-static int read_range(const char *text, uint64_t length, uint64_t *ret_first, uint64_t *ret_last)
+int exchange_read_range(const char *text, uint64_t length, uint64_t *ret_first, uint64_t *ret_last)
 {
     unsigned long long first, last;
     int end = 0;
@@ -222,6 +220,20 @@ static int read_range(const char *text, uint64_t length, uint64_t *ret_first, ui
     return 1;
 }
 
+int exchange_reply_range_error(struct exchange *exchange, uint64_t length)
+{
+    char text[64];
+    snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)length);
+    exchange_set_header(exchange, "Content-Range", text);
+    return exchange_reply_error(exchange, 416, "range", "Range", NULL, "the range lies outside of %llu bytes",
+                                (unsigned long long)length);
+}
+
+void exchange_set_status(struct exchange *exchange, int status)
+{
+    exchange->status = status;
+}
+
 int exchange_reply_fd(struct exchange *exchange, int takes_fd, uint64_t offset, uint64_t length,
                       const char *type)
 {
@@ -230,13 +242,9 @@ int exchange_reply_fd(struct exchange *exchange, int takes_fd, uint64_t offset, 
     char text[96];
     int range = exchange_header(exchange, "If-Range")
                     ? 0 /* we give no validators, so none can match */
-                    : read_range(exchange_header(exchange, "Range"), length, &first, &last);
-    if (range == -ERANGE) {
-        snprintf(text, sizeof text, "bytes */%llu", (unsigned long long)length);
-        exchange_set_header(exchange, "Content-Range", text);
-        return exchange_reply_error(exchange, 416, "range", "Range", NULL,
-                                    "the range lies outside of %llu bytes", (unsigned long long)length);
-    }
+                    : exchange_read_range(exchange_header(exchange, "Range"), length, &first, &last);
+    if (range == -ERANGE)
+        return exchange_reply_range_error(exchange, length);
     uint64_t size = range ? last - first + 1 : length;
     struct MHD_Response *response = MHD_create_response_from_fd_at_offset64(size, fd, offset + first);
     if (!response)

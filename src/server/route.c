@@ -6,8 +6,8 @@
 #include <string.h>
 
 static const struct route_family *const families[] = {
-    &routes_system, &routes_state, &routes_run,   &routes_sandbox, &routes_context,
-    &routes_fork,   &routes_exec,  &routes_files, &routes_web};
+    &routes_system, &routes_run,       &routes_sandbox, &routes_context, &routes_fork,
+    &routes_exec,   &routes_box_files, &routes_files,   &routes_web,     &routes_state};
 
 static int hex_digit(char c)
 {
@@ -90,8 +90,9 @@ const struct route *route_find(const char *method, const char *path, char **ret_
             if (method_fits(method, route->method)) {
                 if (matches(route->pattern, path, ret_parts))
                     return route;
-                forget_parts(ret_parts); /* wrongly encoded */
-                continue;
+                forget_parts(ret_parts); /* wrongly encoded: nothing can be there, for any method */
+                ret_allowed[0] = '\0';
+                return NULL;
             }
             int more = snprintf(ret_allowed + used, allowed_size - used, "%s%s%s", used ? ", " : "",
                                 route->method, strcmp(route->method, "GET") == 0 ? ", HEAD" : "");

@@ -37,8 +37,8 @@ struct route_family {
         .routes = rows, .count = sizeof(rows) / sizeof *(rows)                                               \
     }
 
-extern const struct route_family routes_system, routes_state, routes_run, routes_sandbox, routes_context,
-    routes_fork, routes_exec, routes_files, routes_web;
+extern const struct route_family routes_system, routes_run, routes_sandbox, routes_context, routes_fork,
+    routes_exec, routes_box_files, routes_files, routes_web, routes_state;
 
 /* Finds the route for a path as it came (no query), and decodes its parts, which the caller frees: up to
  * ROUTE_PARTS_MAX, NULL where there is none. NULL: no route; then *ret_allowed names the methods that the

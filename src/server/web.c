@@ -5,11 +5,11 @@
 #include <string.h>
 
 /* Nothing from elsewhere, nothing inline, no frames around it. Pictures that a run made are shown from data
- * and blob addresses. */
+ * and blob addresses; pages that it made in frames without an origin, whose text is in the page itself
+ * (srcdoc): no address of a frame is needed, and they inherit this policy. */
 #define CONTENT_POLICY                                                                                       \
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; " \
-    "connect-src 'self'; worker-src 'self' blob:; frame-src blob:; base-uri 'none'; form-action 'none'; "    \
-    "frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "                  \
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 static const struct web_file *find(const char *path)
 {
@@ -43,9 +43,7 @@ static int answer_index(struct exchange *exchange)
 
 static int answer_asset(struct exchange *exchange)
 {
-    char path[256] = "assets/";
-    strncat(path, exchange_part(exchange, 0), sizeof path - strlen(path) - 1);
-    return answer_file(exchange, path);
+    return answer_file(exchange, exchange_part(exchange, 0));
 }
 
 static int answer_description(struct exchange *exchange)

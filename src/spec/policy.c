@@ -70,6 +70,8 @@ static int policy_set_server(struct policy *policy, const char *key, const char 
         {"server.cpus", text_parse_cpus, &policy->server.millicpus, "a number of CPUs such as 4"},
         {"server.queue", text_parse_count, &policy->server.queue_depth, "a whole number such as 256"},
         {"server.queue_wait", text_parse_duration, &policy->server.queue_wait_ms, "a time such as 30s"},
+        {"upload_quota", text_parse_size, &policy->upload_quota_bytes, "a size such as 16G"},
+        {"upload_lifetime", text_parse_duration, &policy->upload_lifetime_ms, "a time such as 168h"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(key, rows[i].key) != 0)
@@ -79,18 +81,6 @@ static int policy_set_server(struct policy *policy, const char *key, const char 
                    : error_spec(err, key, "%s: '%.64s' is not a valid value; give %s", key, value,
                                 rows[i].example);
     }
-    return 0;
-}
-
-static int policy_set_upload(struct policy *policy, const char *key, const char *value, struct error *err)
-{
-    bool is_quota = strcmp(key, "upload_quota") == 0;
-    int64_t number = 0;
-    bool is_right = is_quota ? text_parse_size(value, &number) : text_parse_duration(value, &number);
-    if (!is_right || number < 1000)
-        return error_spec(err, key, "%s: '%.64s' is not %s", key, value,
-                          is_quota ? "a size such as 16G" : "a time such as 168h");
-    *(is_quota ? &policy->upload_quota_bytes : &policy->upload_lifetime_ms) = number;
     return 0;
 }
 
@@ -115,8 +105,6 @@ static int policy_set(struct policy *policy, const char *key, const char *value,
     int taken = policy_set_server(policy, key, value, err);
     if (taken != 0)
         return taken < 0 ? taken : 0;
-    if (strcmp(key, "upload_quota") == 0 || strcmp(key, "upload_lifetime") == 0)
-        return policy_set_upload(policy, key, value, err);
     return policy_set_limit(policy, key, value, err);
 }
 

@@ -98,7 +98,8 @@ def test_large_body_within_the_limit(serving):
     assert answer.json["stdout"] == f"{20 << 20}\n"
 
 
-@pytest.mark.parametrize("headers", [b"X: " + b"y" * 200000 + b"\r\n", b"".join(b"X-%d: y\r\n" % i for i in range(20000))])
+@pytest.mark.parametrize("headers", [b"X: " + b"y" * 200000 + b"\r\n", b"".join(b"X-%d: y\r\n" % i for i in range(20000))],
+                         ids=["one", "many"])
 def test_huge_headers_are_refused(serving, headers):
     try:
         raw = serving.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n")
