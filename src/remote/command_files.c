@@ -147,11 +147,13 @@ static void print_entry(const struct files_options *given, const json_t *file)
 {
     char size[32], until[32];
     const char *name = remote_text(file, "name");
+    if (!name[0]) /* of a sandbox's */
+        name = remote_text(file, "path");
     if (given->quiet) {
         printf("%s\n", name);
         return;
     }
-    const char *kind = remote_text(file, "type"); /* of a sandbox's */
+    const char *kind = remote_text(file, "type");
     if (kind[0])
         printf("%10s  %-9s  %s\n",
                text_format_size(json_integer_value(json_object_get(file, "size")), size, sizeof size), kind,

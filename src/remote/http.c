@@ -23,6 +23,7 @@ struct http {
     CURL *easy;
     char *url, *key_header;
     int cancel_fd;
+    int socket_fd; /* curl's, which does not tell it while a transfer is under way */
 };
 
 struct transfer {
@@ -62,6 +63,7 @@ int http_open(const char *url, const char *key, int cancel_fd, struct http **ret
     if (!http)
         return error_host(err, -ENOMEM, "server");
     http->cancel_fd = cancel_fd;
+    http->socket_fd = -1;
     int status = set_address(http, url, err);
     if (status == 0 && key && strpbrk(key, "\r\n"))
         status = error_spec(err, "key", "CLOCHE_KEY: holds more than one line");
@@ -227,6 +229,13 @@ static struct curl_slist *gather_headers(const struct http *http, const struct h
     return headers;
 }
 
+static int note_socket(void *data, curl_socket_t socket, curlsocktype purpose)
+{
+    (void)purpose;
+    *(int *)data = socket;
+    return CURL_SOCKOPT_OK;
+}
+
 static void set_options(struct http *http, struct transfer *transfer, const char *url,
                         struct curl_slist *headers)
 {
@@ -255,6 +264,8 @@ static void set_options(struct http *http, struct transfer *transfer, const char
         curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
     else
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
+    curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, note_socket);
+    curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, &http->socket_fd);
     curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 256L << 10);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_bytes);
@@ -262,13 +273,9 @@ static void set_options(struct http *http, struct transfer *transfer, const char
 }
 
 /* A signal came. True: go on for a while, there may be an answer. */
-static bool end_gently(struct http *http, const struct http_call *call)
+static bool end_gently(const struct http *http, const struct http_call *call)
 {
-    curl_socket_t socket = CURL_SOCKET_BAD;
-    if (!call->ends_gently || curl_easy_getinfo(http->easy, CURLINFO_ACTIVESOCKET, &socket) != CURLE_OK ||
-        socket == CURL_SOCKET_BAD)
-        return false;
-    return shutdown(socket, SHUT_WR) == 0;
+    return call->ends_gently && http->socket_fd >= 0 && shutdown(http->socket_fd, SHUT_WR) == 0;
 }
 
 static void transfer_run(struct http *http, struct transfer *transfer, CURLcode *ret_code)
