@@ -83,7 +83,7 @@ static int put_to(const struct files_options *given, const char *file, struct pl
         status = status < 0 ? status : http_append_encoded(&path, given->ttl);
     }
     if (status == 0)
-        status = upload_file(given->http, file, path.data, &answer, err);
+        status = upload_file(given->http, file, path.data, !target.sandbox[0], &answer, err);
     if (status == 0 && given->json && answer)
         remote_print_json(answer);
     else if (status == 0 && !given->quiet && !target.sandbox[0])

@@ -7,6 +7,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 
@@ -131,7 +132,7 @@ int http_refusal(const json_t *error, int status, struct error *err)
              status);
     if (!text)
         return fill(err, ERROR_HOST, -EPROTO, unknown, NULL);
-    if (code && strcmp(code, "unauthorized") == 0 && !hint)
+    if (code && strcmp(code, "unauthorized") == 0)
         hint = "the key is taken from $CLOCHE_KEY; `cloche key add` makes one on the server";
     enum error_kind kind = status >= 500 ? ERROR_HOST : ERROR_SPEC;
     int number = kind == ERROR_SPEC ? -EINVAL : -EIO;
@@ -198,6 +199,17 @@ static size_t take_bytes(char *bytes, size_t one, size_t count, void *data)
     else
         transfer->broken = buffer_append(&call->answer, bytes, count);
     return transfer->broken < 0 ? 0 : count;
+}
+
+static size_t take_header(char *line, size_t one, size_t count, void *data)
+{
+    (void)one;
+    struct http_call *call = ((struct transfer *)data)->call;
+    size_t length = call->wanted_header ? strlen(call->wanted_header) : count;
+    if (length < count && strncasecmp(line, call->wanted_header, length) == 0)
+        snprintf(call->header, sizeof call->header, "%.*s", (int)strcspn(line + length, "\r\n"),
+                 line + length);
+    return count;
 }
 
 static size_t give_bytes(char *into, size_t one, size_t count, void *data)
@@ -268,6 +280,8 @@ static void set_options(struct http *http, struct transfer *transfer, const char
     curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, &http->socket_fd);
     curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 256L << 10);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_bytes);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
 }

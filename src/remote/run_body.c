@@ -60,7 +60,7 @@ static int set_program(json_t *body, struct spec *spec, struct error *err)
     if (status < 0)
         return status;
     if (!spec->has_code && !spec->command.count)
-        return error_spec(err, "code", "nothing to run: give a file, --code, or a command after --");
+        return error_spec(err, "code", "nothing to run: give a FILE, -e CODE, or -- COMMAND");
     if (spec->has_code && spec->command.count)
         return error_spec(err, "command", "command: give code or a command, not both");
     json_t *code =
