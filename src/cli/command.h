@@ -3,8 +3,16 @@
 
 #include <stddef.h>
 
+/* Where a command is done. */
+enum command_place {
+    COMMAND_HERE,
+    COMMAND_EITHER,    /* on a server when one is named */
+    COMMAND_ON_SERVER, /* only there */
+};
+
 struct command {
     const char *name;
+    enum command_place place;
     const char *usage;
     const char *summary;
     const char *description; /* paragraphs, separated by empty lines */
@@ -25,7 +33,16 @@ extern const struct command *const commands[];
 extern const size_t command_count;
 
 extern const struct command command_run, command_repl, command_keep, command_key, command_serve,
-    command_doctor, command_image, command_reap;
+    command_doctor, command_image, command_reap, command_sandbox, command_files, command_fork, command_top;
+
+/* Of commands that a server can do, too. Their tables are part of two programs, and each brings its own of
+ * these: cloche does it here, or hands over to cloche-remote, which asks a server. */
+int run_main(int argc, char **argv);
+int doctor_main(int argc, char **argv);
+int sandbox_main(int argc, char **argv);
+int files_main(int argc, char **argv);
+int fork_main(int argc, char **argv);
+int top_main(int argc, char **argv);
 
 /* One step over the arguments. */
 struct option_parser {

@@ -1,14 +1,12 @@
-/* cloche doctor: which layers work here, proved from inside a real box of each engine. */
+/* cloche doctor: its options, and how findings are shown; they come from here or from a server. */
 #include "cli/command.h"
+#include "cli/doctor.h"
 #include "cli/report.h"
 
 #include "base/scope.h"
 #include "engine/layers.h"
-#include "keeper/run.h"
-#include "os/landlock.h"
+#include "spec/policy.h"
 
-#include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,35 +41,6 @@ static const struct {
     {ISOLATION_PROCESS, "The cpus share is not enforced; CPU time is."},
 };
 
-struct finding {
-    enum isolation engine;
-    struct result *result; /* NULL: refused */
-    struct error err;
-    bool works;
-};
-
-static const struct supervise_io silent = {.forward_fd = {-1, -1}, .cancel_fd = -1};
-
-static void examine(enum isolation engine, const struct policy *policy, struct finding *ret)
-{
-    *ret = (struct finding){.engine = engine};
-    scope_spec *spec = spec_new();
-    if (!spec)
-        return;
-    int status = spec_set(spec, "isolation", isolation_names[engine], &ret->err);
-    if (status == 0)
-        status = spec_set(spec, "command", "/bin/true", &ret->err);
-    if (status == 0)
-        status = spec_set(spec, "image", "host", &ret->err);
-    struct policy relaxed = *policy;
-    relaxed.isolation_min = ISOLATION_PROCESS;
-    if (status == 0)
-        status = keeper_run(spec, &relaxed, &silent, &ret->result, &ret->err);
-    ret->works = status == 0 && ret->result->cause == CAUSE_exit && ret->result->exit_code == 0;
-    if (status == 0 && !ret->works)
-        error_host(&ret->err, -EIO, "the proof run ended with cause %s", cause_names[ret->result->cause]);
-}
-
 static const char *purpose_of(const char *layer)
 {
     for (int i = 0; i < LAYER_COUNT; i++)
@@ -80,114 +49,105 @@ static const char *purpose_of(const char *layer)
     return "";
 }
 
-static void print_finding(const struct finding *finding, bool is_default)
+json_t *doctor_finding(const char *engine, json_t *takes_layers, const char *missing, const char *reason)
+{
+    json_t *notes = json_array(), *layer;
+    size_t index;
+    json_array_foreach(takes_layers, index, layer)
+    {
+        const char *name = json_string_value(json_object_get(layer, "name"));
+        json_object_set_new(layer, "purpose", json_string(purpose_of(name ? name : "")));
+    }
+    for (size_t i = 0; i < sizeof reservations / sizeof *reservations; i++)
+        if (strcmp(isolation_names[reservations[i].engine], engine) == 0)
+            json_array_append_new(notes, json_string(reservations[i].sentence));
+    json_t *finding = json_pack("{s:s,s:b,s:o,s:o}", "engine", engine, "works", !missing, "layers",
+                                takes_layers, "cannot_promise", notes);
+    if (missing)
+        json_object_set_new(finding, "missing", json_pack("{s:s,s:s}", "layer", missing, "reason", reason));
+    return finding;
+}
+
+static const char *text_of(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    return text ? text : "";
+}
+
+static void print_finding(const json_t *finding, bool is_default)
 {
     bool color = isatty(STDOUT_FILENO);
     const char *good = color ? "\033[32mok\033[0m     " : "ok     ",
                *off = color ? "\033[33moff\033[0m    " : "off    ";
-    printf("%s%s\n", isolation_names[finding->engine], is_default ? " (default)" : "");
-    if (!finding->works) {
+    printf("%s%s\n", text_of(finding, "engine"), is_default ? " (default)" : "");
+    const json_t *missing = json_object_get(finding, "missing");
+    if (missing) {
+        const char *layer = text_of(missing, "layer");
         printf("  %sMISSING%s %s: %s\n", color ? "\033[31m" : "", color ? "\033[0m" : "",
-               finding->err.subject[0] ? finding->err.subject : "host", finding->err.text);
+               layer[0] ? layer : "host", text_of(missing, "reason"));
         return;
     }
-    for (size_t i = 0; i < finding->result->layer_count; i++) {
-        const struct result_layer *layer = &finding->result->layers[i];
-        printf("  %s%-15s %s (%s)\n", layer->active ? good : off, layer->name, purpose_of(layer->name),
-               layer->detail);
+    size_t index;
+    json_t *item;
+    json_array_foreach(json_object_get(finding, "layers"), index, item)
+    {
+        printf("  %s%-15s %s (%s)\n", json_is_true(json_object_get(item, "active")) ? good : off,
+               text_of(item, "name"), text_of(item, "purpose"), text_of(item, "detail"));
     }
-    for (size_t i = 0; i < sizeof reservations / sizeof *reservations; i++)
-        if (reservations[i].engine == finding->engine)
-            printf("  note   %s\n", reservations[i].sentence);
-}
-
-static json_t *finding_to_json(const struct finding *finding)
-{
-    json_t *layers = json_array();
-    for (size_t i = 0; finding->works && i < finding->result->layer_count; i++) {
-        const struct result_layer *layer = &finding->result->layers[i];
-        json_array_append_new(layers,
-                              json_pack("{s:s,s:b,s:s,s:s}", "name", layer->name, "active", layer->active,
-                                        "detail", layer->detail, "purpose", purpose_of(layer->name)));
+    json_array_foreach(json_object_get(finding, "cannot_promise"), index, item)
+    {
+        printf("  note   %s\n", json_string_value(item) ? json_string_value(item) : "");
     }
-    json_t *notes = json_array();
-    for (size_t i = 0; i < sizeof reservations / sizeof *reservations; i++)
-        if (reservations[i].engine == finding->engine)
-            json_array_append_new(notes, json_string(reservations[i].sentence));
-    json_t *object = json_pack("{s:s,s:b,s:o,s:o}", "engine", isolation_names[finding->engine], "works",
-                               finding->works, "layers", layers, "cannot_promise", notes);
-    if (!finding->works)
-        json_object_set_new(
-            object, "missing",
-            json_pack("{s:s,s:s}", "layer", finding->err.subject, "reason", finding->err.text));
-    return object;
 }
 
-static void print_json(const struct finding *findings, enum isolation chosen)
+int doctor_print(const json_t *findings, bool as_json)
 {
-    json_t *engines = json_array();
-    for (int i = 0; i < ISOLATION_COUNT; i++)
-        json_array_append_new(engines, finding_to_json(&findings[i]));
-    json_t *object = json_pack("{s:s,s:b,s:i,s:o}", "default", isolation_names[chosen], "works",
-                               findings[chosen].works, "landlock_abi", landlock_abi(), "engines", engines);
-    char *text = json_dumps(object, JSON_INDENT(2));
-    printf("%s\n", text ? text : "{}");
-    free(text);
-    json_decref(object);
+    bool works = json_is_true(json_object_get(findings, "works"));
+    const json_t *engines = json_object_get(findings, "engines");
+    if (as_json) {
+        scope_free char *text = json_dumps(findings, JSON_INDENT(2));
+        printf("%s\n", text ? text : "{}");
+        return works ? 0 : 1;
+    }
+    for (size_t i = json_array_size(engines); i-- > 0;) {
+        const json_t *engine = json_array_get(engines, i);
+        print_finding(engine, strcmp(text_of(engine, "engine"), text_of(findings, "default")) == 0);
+    }
+    printf("%s\n", works ? "All layers of the default engine are proved from inside a box."
+                         : "The default engine does not work here: see MISSING.");
+    return works ? 0 : 1;
 }
 
-static int doctor_main(int argc, char **argv)
+/* 1: help was printed. */
+int doctor_parse(int argc, char **argv, struct doctor_options *into)
 {
-    bool json = false;
-    const char *config_path = NULL;
     struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
     const struct option_row *row;
     const char *value;
     for (enum option_kind kind; (kind = option_next(&parser, &command_doctor, &row, &value)) != OPTION_END;) {
         if (kind != OPTION_ROW)
-            return option_refuse(&parser, &command_doctor);
+            return -option_refuse(&parser, &command_doctor);
         if (strcmp(row->name, "help") == 0) {
             help_print(&command_doctor);
-            return 0;
+            return 1;
         }
-        json |= strcmp(row->name, "json") == 0;
+        into->json |= strcmp(row->name, "json") == 0;
         if (strcmp(row->name, "config") == 0)
-            config_path = value;
+            into->config_path = value;
     }
-    struct policy policy;
-    struct error err = {0};
-    if (policy_load(config_path, &policy, &err) < 0) {
-        report_error("%s", err.text);
-        return report_error_status(&err);
-    }
-    struct finding findings[ISOLATION_COUNT];
-    for (int i = 0; i < ISOLATION_COUNT; i++)
-        examine((enum isolation)i, &policy, &findings[i]);
-    enum isolation chosen = policy.isolation;
-    bool works = findings[chosen].works;
-    if (json) {
-        print_json(findings, chosen);
-    } else {
-        for (int i = ISOLATION_COUNT - 1; i >= 0; i--)
-            print_finding(&findings[i], i == (int)chosen);
-        printf("%s\n", works ? "All layers of the default engine are proved from inside a box."
-                             : "The default engine does not work here: see MISSING.");
-    }
-    for (int i = 0; i < ISOLATION_COUNT; i++)
-        result_free(findings[i].result);
-    policy_free(&policy);
-    return works ? 0 : 1;
+    return 0;
 }
 
 const struct command command_doctor = {
     .name = "doctor",
+    .place = COMMAND_EITHER,
     .usage = "doctor [--json]",
     .summary = "which layers work here, proved from inside",
     .description =
         "Starts a box of each engine and shows which layers of isolation were proved from inside it, what "
         "is\n"
         "missing and how to get it, and what each engine cannot promise. Exits 1 when the default engine\n"
-        "lacks a layer that it needs.",
+        "lacks a layer that it needs. With --server: what the server found.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .main = doctor_main,

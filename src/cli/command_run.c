@@ -1,20 +1,13 @@
-/* cloche run: one run from the command line. */
+/* cloche run: its options, for a run here and for one on a server. */
 #include "cli/command.h"
-#include "cli/ending_signals.h"
-#include "cli/progress_line.h"
 #include "cli/report.h"
+#include "cli/run_options.h"
 
 #include "base/file.h"
-#include "base/scope.h"
-#include "engine/terminal_text.h"
-#include "keeper/client.h"
-#include "keeper/run.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { SPEC_FILE_MAX = 64 << 20 };
 
@@ -57,13 +50,7 @@ static const struct option_row options[] = {
     {"help", 'h', NULL, NULL, "this text"},
 };
 
-struct run_options {
-    struct spec *spec;
-    const char *config_path;
-    bool json, quiet, spec_from_stdin, warm;
-};
-
-static int fail(const struct error *err, bool json)
+int run_options_fail(const struct error *err, bool json)
 {
     if (json)
         report_error_json(err);
@@ -118,8 +105,7 @@ static int take_option(struct run_options *into, const struct option_row *row, c
     return 0;
 }
 
-/* Errors of the line itself come as JSON too when that was asked for anywhere on it. */
-static bool asks_for_json(int argc, char **argv)
+bool run_options_ask_for_json(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--json") == 0 || strcmp(argv[i], "-j") == 0)
@@ -127,8 +113,7 @@ static bool asks_for_json(int argc, char **argv)
     return false;
 }
 
-/* The first plain argument is the file, what follows are its own arguments, options included. */
-static int parse(int argc, char **argv, struct run_options *into, struct error *err)
+int run_options_parse(int argc, char **argv, struct run_options *into, struct error *err)
 {
     struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
     for (;;) {
@@ -163,108 +148,9 @@ static int parse(int argc, char **argv, struct run_options *into, struct error *
     }
 }
 
-static int finish(const struct run_options *given, const struct result *result)
-{
-    if (given->json) {
-        char *text = result_to_json(result, isatty(STDOUT_FILENO));
-        int status = text ? file_write_all(STDOUT_FILENO, text, strlen(text)) : -ENOMEM;
-        if (status == 0)
-            status = file_write_all(STDOUT_FILENO, "\n", 1);
-        free(text);
-        return status < 0 ? EXIT_STATUS_HOST_FAILURE : result_exit_status(result);
-    }
-    if (result->compile &&
-        !result->layer_count) /* the run itself never came: these are the compiler's words */
-        report_text(STDERR_FILENO, result->errors.kept.data, result->errors.kept.length);
-    if (!given->quiet)
-        report_remarks(result);
-    return result_exit_status(result);
-}
-
-/* By the keeper that stays. -ENOENT when there is none, and nothing has happened. */
-static int run_warm(const struct run_options *given, const struct policy *policy, int cancel_fd,
-                    int *ret_exit_status, struct error *err)
-{
-    scope_fd keeper = client_connect();
-    if (keeper < 0)
-        return -ENOENT;
-    int status = spec_validate(given->spec, policy, err);
-    if (status < 0)
-        return status;
-    struct client_run run = {.spec = given->spec,
-                             .fds = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO},
-                             .wants_json = given->json,
-                             .pretty = isatty(STDOUT_FILENO) == 1,
-                             .cancel_fd = cancel_fd};
-    if (given->json)
-        run.fds[1] = run.fds[2] = -1;
-    scope_buffer json = {0};
-    struct result *result = result_new();
-    status = result ? client_run(keeper, &run, result, &json, err) : -ENOMEM;
-    if (status == 0 && given->json) {
-        status = buffer_append(&json, "\n", 1);
-        if (status == 0)
-            status = file_write_all(STDOUT_FILENO, json.data, json.length);
-    } else if (status == 0 && !given->quiet) {
-        report_remarks(result);
-    }
-    *ret_exit_status = status == 0 ? result_exit_status(result) : EXIT_STATUS_HOST_FAILURE;
-    result_free(result);
-    return status;
-}
-
-static int run_main(int argc, char **argv)
-{
-    struct error err = {0};
-    scope_spec *spec = spec_new();
-    struct run_options given = {.spec = spec};
-    int status = spec ? parse(argc, argv, &given, &err) : -ENOMEM;
-    if (status > 0)
-        return 0;
-    struct policy policy = {0};
-    if (status == 0)
-        status = policy_load(given.config_path, &policy, &err);
-    if (status < 0)
-        return fail(&err, given.json || asks_for_json(argc, argv));
-    if (spec->stdin_kind == STDIN_NONE && !given.spec_from_stdin) {
-        spec->stdin_kind = STDIN_DESCRIPTOR;
-        spec->stdin_fd = STDIN_FILENO;
-    }
-    struct progress_line line = {0};
-    bool show_progress = !given.quiet && !given.json && isatty(STDERR_FILENO);
-    progress_line_init(&line, &spec->limits);
-    scope_fd cancel_fd = ending_signals_watch();
-    if (given.warm) {
-        int exit_status;
-        status = run_warm(&given, &policy, cancel_fd, &exit_status, &err);
-        if (status != -ENOENT) {
-            policy_free(&policy);
-            return status < 0 ? fail(&err, given.json) : exit_status;
-        }
-        if (!given.quiet)
-            report_error("no keeper is running (`cloche keep` starts one): the run is cold");
-    }
-    struct supervise_io io = {
-        .forward_fd = {given.json ? -1 : STDOUT_FILENO, given.json ? -1 : STDERR_FILENO},
-        .for_terminal = {isatty(STDOUT_FILENO) == 1, isatty(STDERR_FILENO) == 1},
-        .output = show_progress ? progress_line_output : NULL,
-        .progress = show_progress ? progress_line_show : NULL,
-        .data = &line,
-        .cancel_fd = cancel_fd,
-    };
-    struct result *result = NULL;
-    status = keeper_run(spec, &policy, &io, &result, &err);
-    progress_line_clear(&line);
-    policy_free(&policy);
-    if (status < 0)
-        return fail(&err, given.json);
-    int exit_status = finish(&given, result);
-    result_free(result);
-    return exit_status;
-}
-
 const struct command command_run = {
     .name = "run",
+    .place = COMMAND_EITHER,
     .usage = "run [OPTIONS] FILE | -e CODE | -- COMMAND…",
     .summary = "run code or a command in a box",
     .description =
@@ -274,7 +160,10 @@ const struct command command_run = {
         "is\n"
         "granted, and is removed with everything in it at the end.\n\n"
         "Inside, inputs are in /data/input (also $CLOCHE_INPUT), what is to be kept goes to /data/output\n"
-        "($CLOCHE_OUTPUT), which is also the working directory.",
+        "($CLOCHE_OUTPUT), which is also the working directory.\n\n"
+        "With --server URL before the command, or $CLOCHE_SERVER, a server of `cloche serve` does it "
+        "($CLOCHE_KEY\n"
+        "is the key): stdin is sent whole, inputs are uploaded; --read, --write and --config are refused.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .main = run_main,

@@ -232,7 +232,7 @@ static int prepare(const struct serve_options *given, struct place *place, struc
         return status;
     front->is_local = is_loopback(place);
     front->config_name = config;
-    if ((front->program_fd = front_find_program(err)) < 0)
+    if ((front->program_fd = front_find_program("cloche-server", err)) < 0)
         return front->program_fd;
     front->config_fd = front_copy_file(config, "config", err);
     front->certificate_fd = front_copy_file(given->certificate, "tls-cert", err);

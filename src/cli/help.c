@@ -51,7 +51,9 @@ void help_print_overview(void)
     for (size_t i = 0; i < command_count; i++)
         printf("  cloche %-42s %s\n", commands[i]->usage, commands[i]->summary);
     printf("  cloche %-42s %s\n", "help [COMMAND]", "more about a command");
-    printf("  cloche %-42s %s\n\n", "version", "the version");
+    printf("  cloche %-42s %s\n", "version", "the version");
+    printf("  cloche %-42s %s\n\n", "--server URL COMMAND …",
+           "a server does it: run, doctor, sandbox, files, fork, top");
     printf("Exit codes of `cloche run`:\n");
     print_exit_codes("  ");
     printf("\nFirst steps:\n  cloche run -e 'print(1 + 1)'\n  cloche run --input sales.csv --output out "
@@ -123,7 +125,11 @@ void help_print_man(void)
         printf(".TP\n.B %s\n%s\n", cause_names[i], cause_meanings[i]);
     printf(".SH EXIT STATUS\n.nf\n");
     print_exit_codes("");
-    printf(".fi\n.SH FILES\n.TP\n.I /etc/cloche.conf\nThe operator's configuration: one \"name = value\" a "
+    printf(".fi\n.SH ENVIRONMENT\n.TP\n.B CLOCHE_SERVER\nThe address of a server, as of \\-\\-server in "
+           "front of the "
+           "command.\n.TP\n.B CLOCHE_KEY\nThe key that it asks for.\n.TP\n.B CLOCHE_KEEPER\nThe path of the "
+           "keeper's socket.\n");
+    printf(".SH FILES\n.TP\n.I /etc/cloche.conf\nThe operator's configuration: one \"name = value\" a "
            "line. The name "
            "of a limit sets its default, NAME.max its ceiling; further image, image_store, isolation, "
            "isolation.min, "

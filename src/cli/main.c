@@ -1,4 +1,5 @@
 #include "cli/command.h"
+#include "cli/remote.h"
 #include "cli/report.h"
 
 #include "base/text.h"
@@ -12,8 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct command *const commands[] = {&command_run, &command_repl,   &command_keep,  &command_serve,
-                                          &command_key, &command_doctor, &command_image, &command_reap};
+const struct command *const commands[] = {&command_run,     &command_repl,   &command_keep,  &command_key,
+                                          &command_serve,   &command_doctor, &command_image, &command_reap,
+                                          &command_sandbox, &command_files,  &command_fork,  &command_top};
 
 const size_t command_count = sizeof commands / sizeof *commands;
 
@@ -34,6 +36,33 @@ static int refuse_command(const char *name)
     report_error("there is no command '%.64s'%s%s%s See `cloche help`.", name,
                  nearest ? "; did you mean `cloche " : ".", nearest ? nearest : "", nearest ? "`?" : "");
     return EXIT_STATUS_BAD_SPEC;
+}
+
+/* `--server URL` in front, which is taken away. False: it is not followed by an URL. */
+static bool take_server(int *argc, char ***argv, const char **ret_url)
+{
+    if (*argc < 2 || strncmp((*argv)[1], "--server", 8) != 0)
+        return true;
+    const char *rest = (*argv)[1] + 8;
+    int taken = rest[0] == '=' ? 1 : 2;
+    if ((rest[0] && rest[0] != '=') || (!rest[0] && *argc < 3))
+        return false;
+    *ret_url = rest[0] ? rest + 1 : (*argv)[2];
+    (*argv)[taken] = (*argv)[0];
+    *argc -= taken;
+    *argv += taken;
+    return (*ret_url)[0] != '\0';
+}
+
+static int perform(const struct command *command, const char *url, int argc, char **argv)
+{
+    if (url && command->place == COMMAND_HERE) {
+        report_error("`cloche %s` is done here, not by a server: leave --server away", command->name);
+        return EXIT_STATUS_BAD_SPEC;
+    }
+    if (!url && command->place == COMMAND_EITHER)
+        url = remote_from_environment();
+    return url ? remote_become(url, argc, argv) : command->main(argc, argv);
 }
 
 /* A descriptor 0, 1 or 2 that is closed would be taken by the next thing we open. */
@@ -59,6 +88,11 @@ int main(int argc, char **argv)
         return EXIT_STATUS_BAD_SPEC;
     }
 #endif
+    const char *url = NULL;
+    if (!take_server(&argc, &argv, &url)) {
+        report_error("give the server's address and a command: cloche --server %s run …", REMOTE_URL_DEFAULT);
+        return EXIT_STATUS_BAD_SPEC;
+    }
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
         (strcmp(argv[1], "help") == 0 && argc == 2)) {
         help_print_overview();
@@ -80,5 +114,5 @@ int main(int argc, char **argv)
         help_print(command);
         return 0;
     }
-    return command->main(argc - 1, argv + 1);
+    return perform(command, url, argc - 1, argv + 1);
 }

@@ -37,9 +37,9 @@ struct child {
     int64_t started_us;
 };
 
-int front_find_program(struct error *err)
+int front_find_program(const char *name, struct error *err)
 {
-    static const char *const places[] = {"cloche-server", "../libexec/cloche/cloche-server"};
+    static const char *const places[] = {"", "../libexec/cloche/"};
     char self[PATH_MAX], path[PATH_MAX + 64];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length <= 0)
@@ -47,12 +47,12 @@ int front_find_program(struct error *err)
     self[length] = '\0';
     *strrchr(self, '/') = '\0';
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        snprintf(path, sizeof path, "%s/%s", self, places[i]);
+        snprintf(path, sizeof path, "%s/%s%s", self, places[i], name);
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd >= 0)
             return fd;
     }
-    return error_host(err, -ENOENT, "cloche-server is neither in %s nor in %s/../libexec/cloche", self, self);
+    return error_host(err, -ENOENT, "%s is neither in %s nor in %s/../libexec/cloche", name, self, self);
 }
 
 int front_copy_file(const char *path, const char *field, struct error *err)

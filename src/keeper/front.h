@@ -29,8 +29,8 @@ struct front {
     bool is_local;                         /* on loopback only */
 };
 
-/* Opens the server program: beside this one, or where it is installed. */
-int front_find_program(struct error *err);
+/* Opens a program of ours, such as cloche-server: beside this one, or where it is installed. */
+int front_find_program(const char *name, struct error *err);
 
 /* A copy of a file in memory that its reader needs no rights for. path NULL: -1, without an error. */
 int front_copy_file(const char *path, const char *field, struct error *err);

@@ -3,9 +3,11 @@
 #include "base/scope.h"
 #include "server/api_pty.h"
 #include "server/command_link.h"
-#include "server/command_list.h"
+#include "server/encoding.h"
 #include "server/exec_request.h"
+#include "server/gate.h"
 #include "server/route.h"
+#include "server/sandbox_gate.h"
 #include "server/websocket.h"
 
 #include <errno.h>
@@ -18,16 +20,17 @@ enum { TYPED_MAX = 1 << 20, SIDE_MAX = 1000 };
 
 struct terminal {
     struct command_link command;
-    struct command_entry *entry;
-    json_t *end;
     struct buffer typed; /* that the program has not read yet */
+    struct gate_pass *pass;
 };
 
 static void terminal_free(void *data)
 {
     struct terminal *terminal = data;
-    command_list_remove(terminal->entry, terminal->end);
-    json_decref(terminal->end);
+    static const struct gate_outcome over = {.cause = "exit", .exit_code = -1};
+    gate_end(terminal->pass, 0, &over);
+    gate_leave(terminal->pass);
+    command_link_close(&terminal->command);
     buffer_free(&terminal->typed);
     free(terminal);
 }
@@ -84,11 +87,12 @@ static void say_end(struct terminal *terminal, struct websocket *socket)
         if (poll(&polled, 1, 0) <= 0 || show(terminal, socket) < 0)
             break;
     }
-    json_t *end = terminal->end = command_link_end(&terminal->command);
+    json_t *end = command_link_end(&terminal->command);
     scope_free char *text = json_dumps(json_object_get(end, "exit_code") ? end : NULL, JSON_COMPACT);
     scope_buffer message = {0};
     if (buffer_print(&message, "{\"end\":%s}", text ? text : "{\"lost\":true}") == 0)
         websocket_send(socket, true, (struct slice){message.data, message.length});
+    json_decref(end);
 }
 
 static void talk(struct websocket *socket, void *data)
@@ -125,8 +129,17 @@ int terminal_open(struct exchange *exchange)
     struct terminal *terminal = calloc(1, sizeof *terminal);
     if (!terminal)
         return -ENOMEM;
-    terminal->entry = command_list_start(exchange, exec_request_terminal(exchange), &terminal->command);
-    if (!terminal->entry) {
+    terminal->command = (struct command_link)COMMAND_LINK_UNSET;
+    json_t *terms = NULL;
+    if (sandbox_gate_enter(exchange, 1, true, &terms, &terminal->pass) < 0) {
+        terminal_free(terminal);
+        return 0;
+    }
+    char id[IDENTIFIER_SIZE];
+    encoding_new_identifier("exec_", id);
+    sandbox_gate_note(exchange, terminal->pass, terms, id, (struct slice){"", 0});
+    json_decref(terms);
+    if (command_link_open(exchange, exec_request_terminal(exchange), &terminal->command) < 0) {
         terminal_free(terminal);
         return 0;
     }

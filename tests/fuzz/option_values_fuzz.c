@@ -13,6 +13,11 @@ enum { ARGUMENTS_MAX = 64 };
 const struct command *const commands[] = {&command_run};
 const size_t command_count = 1;
 
+int run_main(int argc, char **argv)
+{
+    return argc + !argv;
+}
+
 static void check_values(const char *text)
 {
     static bool (*const parsers[])(const char *, int64_t *) = {text_parse_size, text_parse_duration,

@@ -1,0 +1,115 @@
+/* One run by this very process and its children. */
+#include "cli/command.h"
+#include "cli/ending_signals.h"
+#include "cli/progress_line.h"
+#include "cli/report.h"
+#include "cli/run_options.h"
+
+#include "base/file.h"
+#include "base/scope.h"
+#include "keeper/client.h"
+#include "keeper/run.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static int finish(const struct run_options *given, const struct result *result)
+{
+    if (given->json) {
+        char *text = result_to_json(result, isatty(STDOUT_FILENO));
+        int status = text ? file_write_all(STDOUT_FILENO, text, strlen(text)) : -ENOMEM;
+        if (status == 0)
+            status = file_write_all(STDOUT_FILENO, "\n", 1);
+        free(text);
+        return status < 0 ? EXIT_STATUS_HOST_FAILURE : result_exit_status(result);
+    }
+    if (result->compile &&
+        !result->layer_count) /* the run itself never came: these are the compiler's words */
+        report_text(STDERR_FILENO, result->errors.kept.data, result->errors.kept.length);
+    if (!given->quiet)
+        report_remarks(result);
+    return result_exit_status(result);
+}
+
+/* By the keeper that stays. -ENOENT when there is none, and nothing has happened. */
+static int run_warm(const struct run_options *given, const struct policy *policy, int cancel_fd,
+                    int *ret_exit_status, struct error *err)
+{
+    scope_fd keeper = client_connect();
+    if (keeper < 0)
+        return -ENOENT;
+    int status = spec_validate(given->spec, policy, err);
+    if (status < 0)
+        return status;
+    struct client_run run = {.spec = given->spec,
+                             .fds = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO},
+                             .wants_json = given->json,
+                             .pretty = isatty(STDOUT_FILENO) == 1,
+                             .cancel_fd = cancel_fd};
+    if (given->json)
+        run.fds[1] = run.fds[2] = -1;
+    scope_buffer json = {0};
+    struct result *result = result_new();
+    status = result ? client_run(keeper, &run, result, &json, err) : -ENOMEM;
+    if (status == 0 && given->json) {
+        status = buffer_append(&json, "\n", 1);
+        if (status == 0)
+            status = file_write_all(STDOUT_FILENO, json.data, json.length);
+    } else if (status == 0 && !given->quiet) {
+        report_remarks(result);
+    }
+    *ret_exit_status = status == 0 ? result_exit_status(result) : EXIT_STATUS_HOST_FAILURE;
+    result_free(result);
+    return status;
+}
+
+int run_main(int argc, char **argv)
+{
+    struct error err = {0};
+    scope_spec *spec = spec_new();
+    struct run_options given = {.spec = spec};
+    int status = spec ? run_options_parse(argc, argv, &given, &err) : -ENOMEM;
+    if (status > 0)
+        return 0;
+    struct policy policy = {0};
+    if (status == 0)
+        status = policy_load(given.config_path, &policy, &err);
+    if (status < 0)
+        return run_options_fail(&err, given.json || run_options_ask_for_json(argc, argv));
+    if (spec->stdin_kind == STDIN_NONE && !given.spec_from_stdin) {
+        spec->stdin_kind = STDIN_DESCRIPTOR;
+        spec->stdin_fd = STDIN_FILENO;
+    }
+    struct progress_line line = {0};
+    bool show_progress = !given.quiet && !given.json && isatty(STDERR_FILENO);
+    progress_line_init(&line, &spec->limits);
+    scope_fd cancel_fd = ending_signals_watch();
+    if (given.warm) {
+        int exit_status;
+        status = run_warm(&given, &policy, cancel_fd, &exit_status, &err);
+        if (status != -ENOENT) {
+            policy_free(&policy);
+            return status < 0 ? run_options_fail(&err, given.json) : exit_status;
+        }
+        if (!given.quiet)
+            report_error("no keeper is running (`cloche keep` starts one): the run is cold");
+    }
+    struct supervise_io io = {
+        .forward_fd = {given.json ? -1 : STDOUT_FILENO, given.json ? -1 : STDERR_FILENO},
+        .for_terminal = {isatty(STDOUT_FILENO) == 1, isatty(STDERR_FILENO) == 1},
+        .output = show_progress ? progress_line_output : NULL,
+        .progress = show_progress ? progress_line_show : NULL,
+        .data = &line,
+        .cancel_fd = cancel_fd,
+    };
+    struct result *result = NULL;
+    status = keeper_run(spec, &policy, &io, &result, &err);
+    progress_line_clear(&line);
+    policy_free(&policy);
+    if (status < 0)
+        return run_options_fail(&err, given.json);
+    int exit_status = finish(&given, result);
+    result_free(result);
+    return exit_status;
+}

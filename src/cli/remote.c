@@ -1,0 +1,62 @@
+#include "cli/remote.h"
+
+#include "cli/command.h"
+#include "cli/report.h"
+
+#include "base/bytes.h"
+#include "base/scope.h"
+#include "keeper/front.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+const char *remote_from_environment(void)
+{
+    const char *url = getenv("CLOCHE_SERVER");
+    return url && url[0] ? url : NULL;
+}
+
+/* HTTP and TLS are a program of their own: this one is linked statically and starts fast. */
+int remote_become(const char *url, int argc, char **argv)
+{
+    struct error err = {0};
+    scope_string_list line = {0};
+    scope_fd program = front_find_program("cloche-remote", &err);
+    int status = program < 0 ? program : string_list_add(&line, "cloche-remote");
+    if (status == 0)
+        status = string_list_add(&line, url);
+    for (int i = 0; i < argc && status == 0; i++)
+        status = string_list_add(&line, argv[i]);
+    if (status == 0) {
+        fexecve(program, line.items, environ);
+        error_host(&err, -errno, "cannot start cloche-remote");
+    }
+    report_error("%s", err.kind ? err.text : "no memory");
+    return EXIT_STATUS_HOST_FAILURE;
+}
+
+static int ask_server(int argc, char **argv)
+{
+    const char *url = remote_from_environment();
+    return remote_become(url ? url : REMOTE_URL_DEFAULT, argc, argv);
+}
+
+int sandbox_main(int argc, char **argv)
+{
+    return ask_server(argc, argv);
+}
+
+int files_main(int argc, char **argv)
+{
+    return ask_server(argc, argv);
+}
+
+int fork_main(int argc, char **argv)
+{
+    return ask_server(argc, argv);
+}
+
+int top_main(int argc, char **argv)
+{
+    return ask_server(argc, argv);
+}

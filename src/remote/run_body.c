@@ -1,0 +1,225 @@
+#include "remote/run_body.h"
+
+#include "cli/report.h"
+
+#include "base/file.h"
+#include "base/scope.h"
+#include "base/text.h"
+#include "runtime/language.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { STDIN_MAX = 32 << 20, PATIENCE_MS = 3000 };
+
+/* ---- what is refused ---- */
+
+static int refuse_what_is_here(const struct run_options *given, struct error *err)
+{
+    const struct spec *spec = given->spec;
+    for (size_t i = 0; i < spec->grant_count; i++)
+        if (spec->grants[i].kind != GRANT_INPUT) {
+            const char *field = spec->grants[i].kind == GRANT_READ ? "read" : "write";
+            return error_spec(err, field,
+                              "%s: a server cannot show a path of this machine at its own place; use --input "
+                              "and --output, or run it without --server",
+                              field);
+        }
+    if (given->config_path)
+        return error_spec(err, "config", "config: a server has its own; run it without --server");
+    return 0;
+}
+
+/* ---- code ---- */
+
+static int read_code(struct spec *spec, struct error *err)
+{
+    struct stat what;
+    const char *path = spec->code_file, *slash = strrchr(path, '/');
+    if (spec->has_code)
+        return error_spec(err, "file", "file: give a file or code, not both");
+    if (stat(path, &what) < 0)
+        return error_spec(err, "file", "file: '%.256s': %s", path, strerror(errno));
+    if (!S_ISREG(what.st_mode))
+        return error_spec(err, "file", "file: '%.256s' is not a regular file", path);
+    int status = file_read_whole(AT_FDCWD, path, SPEC_CODE_MAX, &spec->code);
+    if (status < 0)
+        return error_spec(err, "file", "file: '%.256s': %s", path,
+                          status == -EFBIG ? "larger than 16 MiB" : strerror(-status));
+    spec->has_code = true;
+    spec->code_name = strdup(slash ? slash + 1 : path);
+    return spec->code_name ? 0 : error_host(err, -ENOMEM, "file");
+}
+
+/* A name that says nothing to us may say something to the server, which knows more languages. */
+static void guess_language(struct spec *spec)
+{
+    struct language_table table = {0};
+    struct error ignored;
+    const struct string_list none = {0};
+    if (spec->language || !spec->code_name || language_table_load(&none, &table, &ignored) < 0)
+        return;
+    const char *name = language_by_extension(&table, spec->code_name);
+    spec->language = name ? strdup(name) : NULL;
+    language_table_free(&table);
+}
+
+static int set_program(json_t *body, struct spec *spec, struct error *err)
+{
+    int status = spec->code_file ? read_code(spec, err) : 0;
+    if (status < 0)
+        return status;
+    if (!spec->has_code && !spec->command.count)
+        return error_spec(err, "code", "nothing to run: give a file, --code, or a command after --");
+    if (spec->has_code && spec->command.count)
+        return error_spec(err, "command", "command: give code or a command, not both");
+    guess_language(spec);
+    if (spec->code_name && !spec->language)
+        return error_spec(err, "language", "language: cannot tell from the name '%.64s'; give --language",
+                          spec->code_name);
+    json_t *code =
+        spec->has_code ? json_stringn(spec->code.data ? spec->code.data : "", spec->code.length) : NULL;
+    if (spec->has_code && !code)
+        return error_spec(err, "code", "code: is not UTF-8, which a server asks for");
+    if (code)
+        json_object_set_new(body, "code", code);
+    if (spec->code_name)
+        json_object_set_new(body, "name", json_string(spec->code_name));
+    if (spec->language)
+        json_object_set_new(body, "language", json_string(spec->language));
+    return 0;
+}
+
+/* ---- the rest ---- */
+
+static int set_list(json_t *body, const char *name, const struct string_list *list, struct error *err)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < list->count; i++)
+        if (json_array_append_new(array, json_string(list->items[i])) < 0) {
+            json_decref(array);
+            return error_spec(err, name, "%s: '%.64s' is not UTF-8, which a server asks for", name,
+                              list->items[i]);
+        }
+    if (list->count)
+        json_object_set(body, name, array);
+    json_decref(array);
+    return 0;
+}
+
+json_t *run_body_limits(const struct limits *limits, const bool *is_set)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < LIMIT_FIELDS; i++) {
+        char text[48];
+        int64_t value = limits->value[i];
+        if (!is_set[i])
+            continue;
+        if (limit_rows[i].unit == LIMIT_MS)
+            snprintf(text, sizeof text, "%lldms", (long long)value);
+        else if (limit_rows[i].unit == LIMIT_MILLICPUS)
+            snprintf(text, sizeof text, "%.3f", (double)value / 1000);
+        else
+            snprintf(text, sizeof text, "%lld", (long long)value);
+        json_object_set_new(object, limit_rows[i].name, json_string(text));
+    }
+    return object;
+}
+
+json_t *run_body_environment(const struct string_list *pairs)
+{
+    json_t *object = json_object();
+    for (size_t i = 0; i < pairs->count; i++) {
+        const char *equals = strchr(pairs->items[i], '=');
+        scope_free char *name = equals ? strndup(pairs->items[i], (size_t)(equals - pairs->items[i])) : NULL;
+        if (name)
+            json_object_set_new(object, name, json_string(equals + 1));
+    }
+    return object;
+}
+
+static void set_text(json_t *body, const char *name, const char *value)
+{
+    if (value)
+        json_object_set_new(body, name, json_string(value));
+}
+
+int run_body_make(struct run_options *given, json_t **ret, struct error *err)
+{
+    struct spec *spec = given->spec;
+    json_t *body = json_object();
+    int status = refuse_what_is_here(given, err);
+    if (status == 0)
+        status = set_program(body, spec, err);
+    if (status == 0)
+        status = set_list(body, "command", &spec->command, err);
+    if (status == 0)
+        status = set_list(body, "args", &spec->arguments, err);
+    if (status == 0)
+        status = set_list(body, "accept", &spec->accepted, err);
+    if (status < 0) {
+        json_decref(body);
+        return status;
+    }
+    if (spec->environment.count)
+        json_object_set_new(body, "env", run_body_environment(&spec->environment));
+    set_text(body, "image", spec->image);
+    set_text(body, "cwd", spec->working_directory);
+    set_text(body, "isolation", spec->has_isolation ? isolation_names[spec->isolation] : NULL);
+    json_object_set_new(body, "limits", run_body_limits(&spec->limits, spec->limit_set));
+    json_object_set_new(body, "compile_limits",
+                        run_body_limits(&spec->compile_limits, spec->compile_limit_set));
+    if (spec->output_directory)
+        json_object_set_new(body, "collect", json_string("inline"));
+    *ret = body;
+    return 0;
+}
+
+/* ---- stdin ---- */
+
+/* The server gets it whole, so its end is waited for; whoever wonders why nothing happens is told. */
+static int read_stdin(struct buffer *into, bool quiet, struct error *err)
+{
+    bool is_told = quiet;
+    for (;;) {
+        char chunk[65536];
+        struct pollfd polled = {.fd = STDIN_FILENO, .events = POLLIN};
+        if (!is_told && poll(&polled, 1, PATIENCE_MS) == 0) {
+            is_told = true;
+            report_error("waiting for the end of stdin, which the server gets whole (</dev/null: none)");
+        }
+        ssize_t got = read(STDIN_FILENO, chunk, sizeof chunk);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0 && errno != EBADF && errno != EISDIR && errno != EIO)
+            return error_host(err, -errno, "stdin");
+        if (got <= 0)
+            return 0;
+        if (into->length + (size_t)got > STDIN_MAX)
+            return error_spec(err, "stdin", "stdin: more than 32 MiB; give it as a file, with --input");
+        int status = buffer_append(into, chunk, (size_t)got);
+        if (status < 0)
+            return error_host(err, status, "stdin");
+    }
+}
+
+int run_body_add_stdin(json_t *body, const struct run_options *given, struct error *err)
+{
+    const struct spec *spec = given->spec;
+    scope_buffer bytes = {0};
+    int status = 0;
+    if (spec->stdin_kind == STDIN_BYTES)
+        status = buffer_append(&bytes, spec->stdin_bytes.data, spec->stdin_bytes.length);
+    else if (!given->spec_from_stdin && !isatty(STDIN_FILENO))
+        status = read_stdin(&bytes, given->quiet || given->json, err);
+    if (status < 0 || !bytes.length)
+        return status;
+    json_t *text = json_stringn(bytes.data, bytes.length);
+    if (!text)
+        return error_spec(err, "stdin", "stdin: is not UTF-8, which a server asks for; use --input");
+    json_object_set_new(body, "stdin", text);
+    return 0;
+}
