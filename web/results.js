@@ -7,7 +7,8 @@ import { Table, parseCsv } from "./table.js";
 const TABLE = "application/vnd.cloche.table+json";
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml"];
 const PREVIEW_MOST = 8 << 20;
-const FRAME_POLICY = "default-src 'none'; style-src 'self'; img-src data:";
+// A document of no origin is not its own 'self': the place of the style sheet is named.
+const FRAME_POLICY = `default-src 'none'; style-src ${location.origin}; img-src data:`;
 
 // Addresses of Blobs live until the page goes or the next run clears them.
 const addresses = new Set();

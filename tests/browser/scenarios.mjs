@@ -176,6 +176,7 @@ cloche.HTML("""<h3>From the guest</h3><script>top.document.title = 'owned'; docu
   assert.equal(await frame.getAttribute("sandbox"), "");
   const inside = page.frameLocator("iframe.result-frame");
   assert.equal(await inside.locator("h3").textContent(), "From the guest");
+  assert.match(await inside.locator("body").evaluate((body) => getComputedStyle(body).fontFamily), /Inter/, "its style sheet is missing");
   assert.equal(await inside.locator("script, iframe, meta[http-equiv=refresh]").count(), 0);
   assert.doesNotMatch(await inside.locator("body").textContent(), /ran/);
   assert.match(await page.title(), /Session/);
