@@ -41,6 +41,8 @@ static struct session *add_alike(struct session *session, struct error *err)
                                         .ttl_ms = session->ttl_ms,
                                         .idle_ms = session->idle_ms,
                                         .runs_max = session->runs_max,
+                                        .inputs = session->inputs,
+                                        .fds = session->input_fds,
                                         .is_cold = session->is_cold};
     pthread_mutex_lock(&table->lock);
     struct session *fork = session_add(table, &terms, err);
