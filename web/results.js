@@ -40,7 +40,7 @@ function pictureOf(blob, name) {
 // How tall the page in a frame will be: it is a document of no origin, so nobody can ask it.
 function heightOf(page) {
   const rows = page.querySelectorAll("tr").length;
-  const pictures = page.querySelectorAll("img, svg").length;
+  const pictures = page.querySelectorAll("img[src], svg").length;
   const blocks = page.querySelectorAll("p, h1, h2, h3, h4, li, pre, div > br").length;
   const letters = page.textContent.length;
   return Math.min(460, 26 + rows * 30 + pictures * 220 + blocks * 30 + (rows ? 0 : Math.ceil(letters / 90) * 22));
