@@ -2,7 +2,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all demo test test-sanitized test-vm bench soak fuzz format clean install
+.PHONY: all demo test test-sanitized test-vm bench soak fuzz format clean install deb
 
 all:
 	@setup/install build
@@ -49,6 +49,9 @@ format:
 install: all
 	@meson install -C $(BUILD) --no-rebuild --quiet
 	@setup/load-apparmor $(PREFIX)
+
+deb: all
+	@setup/make-deb $(BUILD)
 
 clean:
 	@rm -rf $(BUILD) build-*

@@ -47,11 +47,9 @@ export async function execute(path, body, { record, on = () => {}, signal }) {
   }
 }
 
-// What a compiler said belongs to the output when it is all there is.
-function compilerWords(result, text) {
-  const { compile } = result;
-  if (!compile) return;
-  if (compile.exit_code !== 0 || compile.stderr) text("stderr", { text: `${compile.stdout ?? ""}${compile.stderr ?? ""}` });
+// Warnings of a compiler; what it says when it fails is the result's own stderr.
+function compilerWords({ compile }, text) {
+  if (compile?.exit_code === 0 && compile.stderr) text("stderr", { text: compile.stderr });
 }
 
 function titleOf(error) {

@@ -14,6 +14,7 @@ export function bytes(count) {
 
 export function milliseconds(count) {
   if (count === null || count === undefined || Number.isNaN(count)) return "–";
+  if (count === 0) return "0 ms";
   if (count < 1) return `${Math.round(count * 1000)} µs`;
   if (count < 10) return `${Number(count.toFixed(1))} ms`;
   if (count < 1000) return `${Math.round(count)} ms`;

@@ -87,6 +87,12 @@ function layersOf(result) {
       h("span", { class: "layer-name" }, String(layer.name).replaceAll("_", " ")), h("span", { class: "muted" }, layer.detail ?? "")))));
 }
 
+// While it runs: what it has used so far.
+export function liveCard(usage, limits) {
+  const soFar = { ...usage, peak_memory_bytes: usage.memory_bytes };
+  return h("section", { class: "outcome live", "aria-label": "What it uses" }, usageBars(soFar, limits));
+}
+
 // The whole card below the output.
 export function outcomeCard(result, limits) {
   const [tone, title, sentence] = describe(result, limits);

@@ -1,7 +1,7 @@
 // The output of one run, in the order in which it came: text, values, pictures, text again; then how it ended.
 import { h } from "./dom.js";
 import * as format from "./format.js";
-import { outcomeCard } from "./outcome.js";
+import { liveCard, outcomeCard } from "./outcome.js";
 import { errorView, filesView, resultView } from "./results.js";
 import { Terminal } from "./terminal.js";
 
@@ -89,7 +89,11 @@ export class OutputView {
     }
     if (fraction === null || fraction === undefined) this.progress.bar.removeAttribute("value");
     else this.progress.bar.value = fraction;
-    this.progress.text.textContent = text ?? (fraction === null ? "" : `${Math.round(fraction * 100)} %`);
+    this.progress.text.textContent = text ?? (fraction === null || fraction === undefined ? "" : `${Math.round(fraction * 100)} %`);
+  }
+
+  showUsage(usage, limits) {
+    this.foot?.replaceChildren(liveCard(usage, limits));
   }
 
   item(item) {
@@ -98,8 +102,11 @@ export class OutputView {
   }
 
   end(record, limits) {
+    const { scrollHeight, scrollTop, clientHeight } = this.place;
+    const follows = scrollTop > 0 && scrollHeight - scrollTop - clientHeight < 40;
     this.#closeText();
     this.progress?.element.remove();
+    this.foot?.replaceChildren();
     const { result, failure } = record;
     if (failure) {
       this.place.append(h("div", { class: "result-error", role: "alert" },
@@ -117,6 +124,7 @@ export class OutputView {
     const cut = (result.truncated?.stdout ?? 0) + (result.truncated?.stderr ?? 0) + (result.truncated_bytes ?? 0);
     if (cut) this.place.append(h("p", { class: "silent" }, `${format.bytes(cut)} of output were cut by its limit.`));
     (this.foot ?? this.place).append(outcomeCard(result, limits));
+    if (follows) this.place.scrollTop = this.place.scrollHeight; // what stays in sight below takes of its room
   }
 
   // A record from before.

@@ -8,32 +8,37 @@ const PERIOD_MS = 1000;
 
 // Figures that grow are shown as what was new since the last look.
 const FIGURES = [
-  { id: "spares", name: "Spares ready", value: (stats) => stats.spares, say: format.number, note: (stats) => `of ${format.plural(stats.kinds.length, "kind")}` },
-  { id: "runs", name: "Runs a second", rate: (stats) => stats.runs, say: format.number, note: (stats) => `${format.number(stats.runs)} in all` },
+  { id: "spares", name: "Boxes ready", value: (stats) => stats.spares, say: format.number, note: (stats) => `wanted: ${format.number(stats.target)}` },
   { id: "hits", name: "Found warm", value: (stats) => stats.share, say: (part) => (part === null ? "–" : `${Math.round(part * 100)} %`),
-    note: (stats) => `${format.number(stats.hits)} hits · ${format.number(stats.misses)} misses` },
-  { id: "latency", name: "Latency, median", value: (stats) => stats.p50, say: format.milliseconds, note: (stats) => `99 of 100 within ${format.milliseconds(stats.p99)}` },
-  { id: "boxes", name: "Live boxes", value: (stats) => stats.boxes, say: format.number, note: (stats) => stats.boxNote },
-  { id: "memory", name: "Memory of the boxes", value: (stats) => stats.memory, say: format.bytes, note: (stats) => stats.memoryNote },
+    note: (stats) => `${format.plural(stats.hits, "hit")} · ${format.plural(stats.misses, "miss", "misses")}` },
+  { id: "latency", name: "Latency, median", value: (stats) => stats.p50, say: (ms) => (ms ? `≤ ${format.milliseconds(ms)}` : "–"),
+    note: (stats) => (stats.p99 ? `99 of 100 within ${format.milliseconds(stats.p99)}` : "no runs yet") },
+  { id: "rate", name: "Runs a second", rate: (stats) => stats.runs, say: format.number, note: (stats) => `${format.number(stats.runs)} since the start` },
+  { id: "running", name: "Running now", value: (stats) => stats.running, say: format.number, note: (stats) => stats.runningNote },
+  { id: "memory", name: "Memory of it all", value: (stats) => stats.memory, say: format.bytes, note: (stats) => stats.memoryNote },
 ];
 
+const CAUSE_NAMES = { exit: "Ended by themselves", signal: "By a signal", wall_time: "Out of time", cpu_time: "Out of CPU time", memory: "Out of memory",
+  pids: "Too many processes", disk: "Disk full", output: "Too much output", denied_syscall: "Forbidden call", cancelled: "Stopped", host_failure: "The host failed" };
+
 // The server's answer in the words of this page.
-export function digest(told) {
-  const kinds = told.pool?.kinds ?? told.kinds ?? [];
-  const sum = (name) => kinds.reduce((total, kind) => total + (kind[name] ?? 0), 0);
-  const hits = told.pool?.hits ?? sum("hits");
-  const misses = told.pool?.misses ?? sum("misses");
+export function digest({ pool = {}, runs = {}, latency = {}, memory = {}, machine = {}, queue, connections }) {
+  const { hits = 0, misses = 0 } = pool;
   return {
-    kinds, hits, misses,
-    spares: told.pool?.spares ?? sum("spares"),
+    hits, misses,
+    kinds: (pool.kinds ?? []).filter((kind) => kind.spares || kind.target || kind.hits || kind.misses),
+    spares: pool.spares ?? 0,
+    target: pool.target ?? 0,
     share: hits + misses ? hits / (hits + misses) : null,
-    runs: told.runs?.total ?? hits + misses,
-    p50: told.latency?.p50_ms ?? null,
-    p99: told.latency?.p99_ms ?? null,
-    boxes: told.boxes?.live ?? 0,
-    boxNote: "",
-    memory: told.memory?.boxes_bytes ?? 0,
-    memoryNote: "",
+    runs: Object.values(runs).reduce((sum, count) => sum + count, 0),
+    causes: Object.entries(runs).filter(([, count]) => count > 0),
+    p50: latency.p50_ms,
+    p99: latency.p99_ms,
+    buckets: latency.buckets ?? [],
+    running: queue?.running ?? pool.running ?? 0,
+    runningNote: queue ? `${format.number(queue.waiting)} waiting` : format.plural(connections ?? 0, "connection"),
+    memory: (memory.server_bytes ?? 0) + (memory.keeper_bytes ?? 0) + (pool.spares ?? 0) * (pool.spare_bytes ?? 0),
+    memoryNote: machine.memory_free_bytes ? `${format.bytes(machine.memory_free_bytes)} free on the machine` : "",
   };
 }
 
@@ -43,6 +48,42 @@ function card(figure) {
   const spark = new Sparkline();
   const element = h("article", { class: "figure", dataset: { figure: figure.id } }, h("h2", {}, figure.name), value, note, spark.element);
   return { ...figure, element, valueElement: value, noteElement: note, spark };
+}
+
+function barRow(name, count, most) {
+  const fill = h("span", { class: "bar-fill" });
+  fill.style.width = `${count ? Math.max(1.5, (100 * count) / most) : 0}%`;
+  return h("div", { class: "usage" }, h("span", { class: "usage-name" }, name), h("span", { class: "bar", "aria-hidden": "true" }, fill),
+    h("span", { class: "usage-value" }, format.number(count)));
+}
+
+function panel(title, rows, nothing) {
+  return h("section", { class: "panel" }, h("h2", {}, title), rows.length ? h("div", { class: "usages" }, rows) : h("p", { class: "muted" }, nothing));
+}
+
+// From the first to the last that has any, so that gaps in between are seen.
+function latencyPanel(buckets) {
+  const used = buckets.map((bucket) => bucket.runs > 0);
+  const shown = buckets.slice(Math.max(0, used.indexOf(true)), used.lastIndexOf(true) + 1);
+  const most = Math.max(...shown.map((bucket) => bucket.runs));
+  const rows = used.includes(true) ? shown.map((bucket) => barRow(bucket.below_ms === null ? "more" : `≤ ${format.milliseconds(bucket.below_ms)}`, bucket.runs, most)) : [];
+  return panel("How long runs took", rows, "Nothing has run yet.");
+}
+
+function causesPanel(causes) {
+  const most = Math.max(...causes.map(([, count]) => count));
+  const rows = causes.sort((one, other) => other[1] - one[1]).map(([cause, count]) => barRow(CAUSE_NAMES[cause] ?? cause, count, most));
+  return panel("How they ended", rows, "Nothing has run yet.");
+}
+
+function kindsPanel(kinds) {
+  if (!kinds.length) return null;
+  const columns = ["Kind", "Ready", "Wanted", "Hits", "Misses", "Memory of one"];
+  return h("section", {}, h("h2", { class: "section-title" }, "Kinds of boxes"), h("div", { class: "table-card" }, h("div", { class: "table-scroll" }, h("table", { class: "kinds" },
+    h("thead", {}, h("tr", {}, columns.map((name, at) => h("th", { scope: "col", class: at ? "number" : "" }, name)))),
+    h("tbody", {}, kinds.map((kind) => h("tr", {}, h("th", { scope: "row" }, kind.kind),
+      [format.number(kind.spares), format.number(kind.target), format.number(kind.hits), format.number(kind.misses), kind.spare_bytes ? format.bytes(kind.spare_bytes) : "–"]
+        .map((text) => h("td", { class: "number" }, text)))))))));
 }
 
 export class PoolPage {
@@ -88,20 +129,6 @@ export class PoolPage {
       figure.spark.add(value ?? 0);
     }
     this.last = { stats, now };
-    this.#drawKinds(stats.kinds);
-  }
-
-  #drawKinds(kinds) {
-    const place = find("#pool-kinds");
-    if (!kinds.length) {
-      place.replaceChildren();
-      return;
-    }
-    const columns = ["Kind", "Ready", "Hits", "Misses", "Idle memory"];
-    place.replaceChildren(h("h2", { class: "section-title" }, "Kinds of boxes"), h("div", { class: "table-card" }, h("div", { class: "table-scroll" }, h("table", { class: "kinds" },
-      h("thead", {}, h("tr", {}, columns.map((name, at) => h("th", { scope: "col", class: at ? "number" : "" }, name)))),
-      h("tbody", {}, kinds.map((kind) => h("tr", {}, h("th", { scope: "row" }, kind.name ?? kind.kind ?? "?"),
-        [format.number(kind.spares), format.number(kind.hits), format.number(kind.misses), format.bytes(kind.memory_bytes)]
-          .map((text) => h("td", { class: "number" }, text)))))))));
+    find("#pool-kinds").replaceChildren(h("div", { class: "panels" }, latencyPanel(stats.buckets), causesPanel(stats.causes)), kindsPanel(stats.kinds) ?? "");
   }
 }

@@ -4,6 +4,8 @@ import { button, find, h, icon } from "./dom.js";
 import * as format from "./format.js";
 import { Table } from "./table.js";
 
+const NUMERIC = /int|float|number|decimal|real/;
+
 function nullsBar(nulls, rows) {
   const part = rows ? nulls / rows : 0;
   const fill = h("span", { class: "bar-fill nulls" });
@@ -25,7 +27,7 @@ function columnsTable(profile) {
       h("thead", {}, h("tr", {}, ["Column", "Type", "Missing", "Range"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, profile.columns.map((column) => h("tr", {},
         h("th", { scope: "row" }, column.name),
-        h("td", {}, h("span", { class: `type type-${/int|float|number|decimal/.test(column.type) ? "number" : /date|time/.test(column.type) ? "time" : /bool/.test(column.type) ? "bool" : "text"}` }, column.type)),
+        h("td", {}, h("span", { class: `type type-${NUMERIC.test(column.type) ? "number" : /date|time/.test(column.type) ? "time" : /bool/.test(column.type) ? "bool" : "text"}` }, column.type)),
         h("td", {}, nullsBar(column.nulls ?? 0, profile.rows)),
         h("td", { class: "range" }, rangeOf(column))))))));
 }
@@ -98,7 +100,10 @@ export class DataPage {
     if (profile.columns?.length) parts.push(h("h3", {}, "Columns"), columnsTable(profile));
     if (profile.sample?.length) {
       const columns = profile.columns?.map((column) => column.name) ?? profile.sample[0].map((_, at) => `${at + 1}`);
-      parts.push(h("h3", {}, "First rows"), new Table({ columns, rows: profile.sample, row_count: profile.rows ?? profile.sample.length }).element);
+      // Samples are as they stand in the file: texts, and nothing where nothing is.
+      const isNumber = (profile.columns ?? []).map((column) => NUMERIC.test(column.type));
+      const rows = profile.sample.map((row) => row.map((cell, at) => (cell === "" ? null : isNumber[at] && !Number.isNaN(Number(cell)) ? Number(cell) : cell)));
+      parts.push(h("h3", {}, "First rows"), new Table({ columns, rows, row_count: profile.rows ?? profile.sample.length }).element);
     }
     return parts;
   }

@@ -53,10 +53,10 @@ export function frameOf(html) {
   for (const element of page.querySelectorAll("*")) {
     for (const { name } of [...element.attributes]) if (name === "style" || name.startsWith("on")) element.removeAttribute(name);
   }
-  const dark = getComputedStyle(document.documentElement).colorScheme === "dark" ? "dark" : "light";
+  const theme = document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   const frame = h("iframe", { class: "result-frame", sandbox: "", title: "Page made by the run", referrerpolicy: "no-referrer", loading: "eager" });
   frame.style.height = `${heightOf(page)}px`;
-  frame.srcdoc = `<!doctype html><html class="${dark}"><head><meta charset="utf-8">`
+  frame.srcdoc = `<!doctype html><html class="${theme}"><head><meta charset="utf-8">`
     + `<meta http-equiv="Content-Security-Policy" content="${FRAME_POLICY}">`
     + `<link rel="stylesheet" href="${new URL("./frame.css", import.meta.url)}"></head><body>${page.body.innerHTML}</body></html>`;
   return frame;

@@ -39,7 +39,7 @@ export class RunPage {
     this.stopper = new AbortController();
     this.ceilings = workbench.limits.ceilings();
     releaseAddresses();
-    workbench.begin();
+    workbench.begin(this.ceilings);
     const body = { language: workbench.language, code, collect: "url", ...workbench.limits.request(), ...this.files.request() };
     await execute("/v1/run", body, { record, signal: this.stopper.signal, on: (kind, payload) => workbench.take(kind, payload) });
     this.record = record;

@@ -196,7 +196,7 @@ export class SessionPage {
     const { workbench, session } = this;
     this.stopper = new AbortController();
     this.#closeCompare();
-    workbench.begin();
+    workbench.begin(session.isStarted ? session.ceilings : workbench.limits.ceilings());
     let record = null;
     try {
       await this.#prepare();
@@ -215,9 +215,19 @@ export class SessionPage {
     if (session.isStarted && workbench.language !== session.language) await session.end();
     if (!session.isStarted) {
       const options = { language: workbench.language, ...LIFE, ...workbench.limits.request(), ...this.files.request() };
-      await session.start(options, workbench.limits.ceilings());
+      await this.#start(options, workbench.limits.ceilings());
     } else if (session.current === null) {
       await session.fork(this.#selected);
+    }
+  }
+
+  async #start({ files, ...options }, ceilings) {
+    try {
+      await this.session.start(files ? { ...options, files } : options, ceilings);
+    } catch (error) {
+      if (!files || error.field !== "files") throw error;
+      notify("This server gives sessions no files: it runs without them", "bad");
+      await this.session.start(options, ceilings);
     }
   }
 

@@ -134,7 +134,8 @@ export class Workbench {
 
   // ---- while a run is under way ----
 
-  begin() {
+  begin(ceilings) {
+    this.ceilings = ceilings;
     this.buttons.run.hidden = true;
     this.buttons.stop.hidden = false;
     this.buttons.copy.hidden = true;
@@ -168,6 +169,7 @@ export class Workbench {
   take(kind, payload) {
     if (kind === "stdout" || kind === "stderr") this.output.text(payload, kind);
     else if (kind === "result") this.output.result(payload);
+    else if (kind === "progress" && payload.wall_ms !== undefined) this.output.showUsage(payload, this.ceilings);
     else if (kind === "progress") this.output.showProgress(payload);
   }
 

@@ -14,48 +14,56 @@ static bool is_digit(char c)
     return (unsigned char)(c - '0') < 10;
 }
 
-static bool is_word(const char *data, size_t length, const char *word)
-{
-    return length == strlen(word) && memcmp(data, word, length) == 0;
-}
-
 /* ---- words ---- */
 
-static bool is_null_word(const char *data, size_t length)
-{
-    static const char *const words[] = {"NA",   "N/A", "n/a", "NULL", "null", "Null",
-                                        "None", "NaN", "nan", "<NA>", "#N/A", "#NA"};
-    if (length < 2 || length > 4)
-        return false;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (is_word(data, length, words[i]))
-            return true;
-    return false;
-}
+/* Up to five letters as one number: this is asked of very many cells. */
+#define WORD(a, b, c, d, e)                                                                                  \
+    ((uint64_t)(a) | (uint64_t)(b) << 8 | (uint64_t)(c) << 16 | (uint64_t)(d) << 24 | (uint64_t)(e) << 32)
 
-static bool is_boolean(const char *data, size_t length)
+static uint64_t word_of(const char *data, size_t length)
 {
-    static const char *const words[] = {"true", "false", "True", "False", "TRUE", "FALSE"};
-    if (length < 4 || length > 5)
-        return false;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (is_word(data, length, words[i]))
-            return true;
-    return false;
+    uint64_t word = 0;
+    for (size_t i = 0; i < length; i++)
+        word |= (uint64_t)(unsigned char)data[i] << (8 * i);
+    return word;
 }
 
 static enum cell_type classify_word(const char *data, size_t length, struct cell_value *ret)
 {
-    if (length > 5)
+    if (length < 2 || length > 5)
         return CELL_TEXT;
-    if (is_null_word(data, length))
+    switch (word_of(data, length)) {
+    case WORD('N', 'A', 0, 0, 0):
+    case WORD('N', '/', 'A', 0, 0):
+    case WORD('n', '/', 'a', 0, 0):
+    case WORD('N', 'U', 'L', 'L', 0):
+    case WORD('n', 'u', 'l', 'l', 0):
+    case WORD('N', 'u', 'l', 'l', 0):
+    case WORD('N', 'o', 'n', 'e', 0):
+    case WORD('N', 'a', 'N', 0, 0):
+    case WORD('n', 'a', 'n', 0, 0):
+    case WORD('<', 'N', 'A', '>', 0):
+    case WORD('#', 'N', '/', 'A', 0):
+    case WORD('#', 'N', 'A', 0, 0):
         return CELL_NULL;
-    if (is_boolean(data, length))
+    case WORD('t', 'r', 'u', 'e', 0):
+    case WORD('T', 'r', 'u', 'e', 0):
+    case WORD('T', 'R', 'U', 'E', 0):
+    case WORD('f', 'a', 'l', 's', 'e'):
+    case WORD('F', 'a', 'l', 's', 'e'):
+    case WORD('F', 'A', 'L', 'S', 'E'):
         return CELL_BOOLEAN;
-    if (!is_word(data, length, "inf") && !is_word(data, length, "-inf") && !is_word(data, length, "Inf"))
+    case WORD('i', 'n', 'f', 0, 0):
+    case WORD('I', 'n', 'f', 0, 0):
+        ret->number = INFINITY;
+        return CELL_NUMBER;
+    case WORD('-', 'i', 'n', 'f', 0):
+    case WORD('-', 'I', 'n', 'f', 0):
+        ret->number = -INFINITY;
+        return CELL_NUMBER;
+    default:
         return CELL_TEXT;
-    ret->number = data[0] == '-' ? -INFINITY : INFINITY;
-    return CELL_NUMBER;
+    }
 }
 
 /* ---- dates ---- */
@@ -194,7 +202,6 @@ static enum cell_type classify_number(const char *data, size_t length, struct ce
         return CELL_TEXT;
     if (decimal.is_whole && decimal.digit_count <= 18) {
         ret->integer = is_negative ? -(int64_t)decimal.digits : (int64_t)decimal.digits;
-        ret->number = (double)ret->integer;
         return CELL_INTEGER;
     }
     /* Both are exact doubles then, so one division rounds as it must. */
@@ -208,24 +215,83 @@ static enum cell_type classify_number(const char *data, size_t length, struct ce
     return read_exactly(data, length, &ret->number) ? CELL_NUMBER : CELL_TEXT;
 }
 
-/* The plain and the frequent: up to 18 digits. */
-static bool read_integer(const char *data, size_t length, int64_t *ret)
+/* Eight digits as a number; they are the bytes of a word, the first the lowest. */
+static inline uint64_t eight_digits(uint64_t word)
 {
-    size_t at = data[0] == '-';
-    if (length - at > 18 || length == at)
-        return false;
-    uint64_t value = 0;
-    for (; at < length; at++) {
-        unsigned digit = (unsigned char)(data[at] - '0');
-        if (digit > 9)
-            return false;
-        value = value * 10 + digit;
-    }
-    *ret = data[0] == '-' ? -(int64_t)value : (int64_t)value;
-    return true;
+    word = (word & 0x0f0f0f0f0f0f0f0f) * 2561 >> 8;
+    word = (word & 0x00ff00ff00ff00ff) * 6553601 >> 16;
+    return (word & 0x0000ffff0000ffff) * 42949672960001 >> 32;
 }
 
-enum cell_type cell_classify(const char *data, size_t length, struct cell_value *ret)
+static inline bool are_digits(uint64_t word)
+{
+    return ((word & 0xf0f0f0f0f0f0f0f0) ^ 0x3030303030303030) == 0 &&
+           (((word + 0x0606060606060606) & 0xf0f0f0f0f0f0f0f0) ^ 0x3030303030303030) == 0;
+}
+
+/* At most eight characters without a sign, all at once: their number is different in each cell, and a loop
+ * over them would end unforeseen by the CPU each time. */
+static inline enum cell_type classify_short(const char *data, size_t length, bool is_negative,
+                                            struct cell_value *ret)
+{
+    uint64_t word;
+    memcpy(&word, data, 8);
+    uint64_t points = word ^ 0x2e2e2e2e2e2e2e2e;
+    points = (points - 0x0101010101010101) & ~points & 0x8080808080808080;
+    size_t point = points ? (size_t)__builtin_ctzll(points) / 8 : 8;
+    size_t digits = length;
+    if (point < length) { /* what is behind it moves up */
+        uint64_t before = (UINT64_C(1) << 8 * point) - 1;
+        word = (word & before) | (word >> 8 & ~before);
+        digits--;
+    }
+    if (!digits)
+        return CELL_TEXT;
+    word <<= 8 * (8 - digits);
+    if (digits < 8)
+        word |= 0x3030303030303030 >> 8 * digits;
+    if (!are_digits(word))
+        return CELL_TEXT;
+    int64_t value = (int64_t)eight_digits(word);
+    ret->integer = is_negative ? -value : value;
+    if (point >= length)
+        return CELL_INTEGER;
+    ret->number = (double)(is_negative ? -value : value) / powers[digits - point];
+    return CELL_NUMBER;
+}
+
+/* The plain and the frequent, in one pass: up to 18 digits, or up to 15 with a point among them. */
+static enum cell_type classify_plain(const char *data, size_t length, struct cell_value *ret)
+{
+    bool is_negative = data[0] == '-';
+    const char *at = data + is_negative, *end = data + length, *point = NULL;
+    uint64_t value = 0;
+    if (end - at > 18)
+        return CELL_TEXT;
+    for (; at < end; at++) {
+        unsigned digit = (unsigned char)(*at - '0');
+        if (digit <= 9)
+            value = value * 10 + digit;
+        else if (*at == '.' && !point)
+            point = at;
+        else
+            return CELL_TEXT;
+    }
+    size_t digits = length - is_negative - (point != NULL);
+    if (!digits)
+        return CELL_TEXT;
+    if (!point) {
+        ret->integer = is_negative ? -(int64_t)value : (int64_t)value;
+        return CELL_INTEGER;
+    }
+    if (digits > 15)
+        return CELL_TEXT;
+    double number = (double)value / powers[end - point - 1];
+    ret->number = is_negative ? -number : number;
+    return CELL_NUMBER;
+}
+
+enum cell_type cell_classify(const char *data, size_t length, const char *limit, struct cell_value *ret)
 {
     while (length && data[0] == ' ')
         data++, length--;
@@ -237,14 +303,18 @@ enum cell_type cell_classify(const char *data, size_t length, struct cell_value 
     bool is_numeric = is_digit(first) || ((first == '-' || first == '+' || first == '.') && length > 1);
     if (!is_numeric)
         return classify_word(data, length, ret);
-    if (read_integer(data, length, &ret->integer)) {
-        ret->number = (double)ret->integer;
-        return CELL_INTEGER;
+    if (length >= 10 && (data[4] == '-' || data[4] == '/')) {
+        enum cell_type type = cell_classify_text(data, length);
+        if (type != CELL_TEXT)
+            return type;
     }
-    enum cell_type type = classify_number(data, length, ret);
-    if (type != CELL_TEXT)
-        return type;
-    return is_digit(first) ? cell_classify_text(data, length) : classify_word(data, length, ret);
+    size_t sign = first == '-';
+    bool is_short = length - sign <= 8 && limit - data >= 9;
+    enum cell_type type =
+        is_short ? classify_short(data + sign, length - sign, sign, ret) : classify_plain(data, length, ret);
+    if (type == CELL_TEXT)
+        type = classify_number(data, length, ret);
+    return type != CELL_TEXT || is_digit(first) ? type : classify_word(data, length, ret);
 }
 
 /* ---- escapes ---- */

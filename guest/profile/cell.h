@@ -34,11 +34,12 @@ struct cell {
 
 struct cell_value {
     int64_t integer;
-    double number; /* set for integers too */
+    double number;
 };
 
-/* What the bytes of an unescaped value are, spaces around it apart. */
-enum cell_type cell_classify(const char *data, size_t length, struct cell_value *ret);
+/* What the bytes of an unescaped value are, spaces around it apart. Memory can be read up to `limit`, which
+ * is not before their end. */
+enum cell_type cell_classify(const char *data, size_t length, const char *limit, struct cell_value *ret);
 
 /* A date or a time of ISO 8601, or text. */
 enum cell_type cell_classify_text(const char *data, size_t length);

@@ -118,20 +118,20 @@ static inline bool next_row(struct reader *reader)
 
 /* ---- values ---- */
 
-static inline enum cell_type classify(const struct column *column, const struct cell *cell,
+static inline enum cell_type classify(const struct column *column, const struct cell *cell, const char *limit,
                                       struct cell_value *value)
 {
     if (cell->escape) {
         char head[CELL_MAX];
         size_t length = cell_head(cell, head);
-        return length < CELL_MAX ? cell_classify(head, length, value) : CELL_TEXT;
+        return length < CELL_MAX ? cell_classify(head, length, head + sizeof head, value) : CELL_TEXT;
     }
     /* A column of text stays one: only what may be a word for nothing must be looked at. */
     if (column->counts[CELL_TEXT] && cell->length > 5)
         return cell->data[0] == ' ' || cell->data[cell->length - 1] == ' '
-                   ? cell_classify(cell->data, cell->length, value)
+                   ? cell_classify(cell->data, cell->length, limit, value)
                    : CELL_TEXT;
-    return cell_classify(cell->data, cell->length, value);
+    return cell_classify(cell->data, cell->length, limit, value);
 }
 
 static const struct cell no_name = {.data = NULL};
@@ -142,7 +142,7 @@ static inline void add_cell(struct table *table, size_t index, const struct cell
         return;
     struct column *column = &table->columns[index];
     struct cell_value value;
-    enum cell_type type = classify(column, cell, &value);
+    enum cell_type type = classify(column, cell, table->end, &value);
     column_add(column, type, cell, &value, table->end);
     if (table->rows < SAMPLE_MAX)
         table->sample[table->rows][index] = *cell;

@@ -69,7 +69,7 @@ static enum cell_type classify_plain(const struct cell *cell, struct cell_value 
         return CELL_NULL;
     if (is_word(cell, "true") || is_word(cell, "false"))
         return CELL_BOOLEAN;
-    enum cell_type type = cell_classify(cell->data, cell->length, value);
+    enum cell_type type = cell_classify(cell->data, cell->length, cell->data + cell->length, value);
     return type == CELL_INTEGER || type == CELL_NUMBER ? type : CELL_TEXT;
 }
 

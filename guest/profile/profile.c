@@ -18,7 +18,7 @@ static bool is_text(const char *data, size_t length)
             return false;
         odd += c < 0x20 && c != '\n' && c != '\r' && c != '\t' && c != '\f';
     }
-    return odd * 50 <= looked_at;
+    return odd <= 8 || odd * 50 <= looked_at;
 }
 
 static bool is_parquet(const char *data, size_t length)

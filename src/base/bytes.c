@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int buffer_reserve(struct buffer *buffer, size_t extra)
+int buffer_reserve(struct buffer *buffer, size_t extra)
 {
     if (extra >= SIZE_MAX / 2 - buffer->length)
         return -ENOMEM;
@@ -21,6 +21,7 @@ static int buffer_reserve(struct buffer *buffer, size_t extra)
     if (!data)
         return -ENOMEM;
     buffer->data = data;
+    buffer->data[buffer->length] = '\0';
     buffer->capacity = capacity;
     return 0;
 }

@@ -15,7 +15,8 @@ struct buffer {
     size_t capacity;
 };
 
-/* 0 or -ENOMEM. */
+/* 0 or -ENOMEM. After buffer_reserve() so many bytes can be written behind the length, and a NUL. */
+int buffer_reserve(struct buffer *buffer, size_t extra);
 int buffer_append(struct buffer *buffer, const void *data, size_t length);
 int buffer_append_text(struct buffer *buffer, const char *text);
 int buffer_print(struct buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));

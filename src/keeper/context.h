@@ -174,8 +174,12 @@ int context_restart(struct context *context, struct error *err);
 /* How a context came to its end; NULL while it lives. The context's, until it is restarted or closed. */
 const struct result *context_result(struct context *context);
 
-/* Ends its box soon, whoever uses it: a run that is under way dies with `why`. It is still to be closed. */
+/* Ends its box soon, whoever uses it, and with it all its forks: a run that is under way dies with `why`. It
+ * is still to be closed. */
 void context_cancel(struct context *context, const char *why);
+
+/* Are there forks that would end with its box? */
+bool context_has_forks(struct context *context);
 
 /* Ends it, waits until nothing of it is left, and frees it. NULL is fine. */
 void context_close(struct context *context);

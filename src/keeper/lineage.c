@@ -1,10 +1,14 @@
 #include "keeper/lineage.h"
 
 #include "base/clock.h"
+#include "base/scope.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 enum { LOOK_MS = 1000, RETRY_MS = 1000 /* after a zygote that failed */ };
 
@@ -25,6 +29,7 @@ struct lineage {
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t changed;
     bool is_closing;
+    int stop_fd;            /* of a zygote that is being made; -1: none is */
     struct origin *origins; /* the first is the current one, unless it is retired */
     int64_t rotations, failures;
 };
@@ -61,8 +66,21 @@ static void close_all(struct origin *list)
     }
 }
 
-static int open_zygote(const struct lineage_terms *terms, struct zygote **ret, struct error *err)
+/* The end of a zygote that is just being made, for whoever closes the lineage meanwhile; -1: too late. */
+static int make_stop_fd(struct lineage *lineage)
 {
+    int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_mutex_lock(&lineage->lock);
+    if (lineage->is_closing)
+        scope_close_fd(&fd);
+    lineage->stop_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    pthread_mutex_unlock(&lineage->lock);
+    return fd;
+}
+
+static int open_zygote(struct lineage *lineage, struct zygote **ret, struct error *err)
+{
+    const struct lineage_terms *terms = &lineage->terms;
     struct spec *spec = spec_new();
     if (!spec)
         return error_host(err, -ENOMEM, "no memory for a zygote");
@@ -76,7 +94,16 @@ static int open_zygote(const struct lineage_terms *terms, struct zygote **ret, s
         spec_free(spec);
         return status;
     }
-    return zygote_open(spec, terms->policy, terms->preload, ret, err);
+    int stop_fd = make_stop_fd(lineage);
+    if (stop_fd < 0) {
+        spec_free(spec);
+        return error_host(err, -ECANCELED, "cannot make a zygote");
+    }
+    status = zygote_open(spec, terms->policy, terms->preload, stop_fd, ret, err);
+    pthread_mutex_lock(&lineage->lock);
+    scope_close_fd(&lineage->stop_fd);
+    pthread_mutex_unlock(&lineage->lock);
+    return status;
 }
 
 static int add_zygote(struct lineage *lineage)
@@ -84,8 +111,8 @@ static int add_zygote(struct lineage *lineage)
     struct zygote *zygote = NULL;
     struct error err = {0};
     struct origin *origin = calloc(1, sizeof *origin);
-    int status = origin ? open_zygote(&lineage->terms, &zygote, &err)
-                        : error_host(&err, -ENOMEM, "no memory for a zygote");
+    int status =
+        origin ? open_zygote(lineage, &zygote, &err) : error_host(&err, -ENOMEM, "no memory for a zygote");
     pthread_mutex_lock(&lineage->lock);
     if (status == 0) {
         struct origin *former = current(lineage);
@@ -137,8 +164,10 @@ int lineage_open(const struct lineage_terms *terms, struct lineage **ret, struct
     struct lineage *lineage = calloc(1, sizeof *lineage);
     if (!lineage)
         return error_host(err, -ENOMEM, "no memory for a pool");
-    *lineage = (struct lineage){
-        .terms = *terms, .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    *lineage = (struct lineage){.terms = *terms,
+                                .stop_fd = -1,
+                                .lock = PTHREAD_MUTEX_INITIALIZER,
+                                .changed = PTHREAD_COND_INITIALIZER};
     int status = -pthread_create(&lineage->thread, NULL, keep_a_zygote, lineage);
     lineage->has_thread = status == 0;
     if (status < 0) {
@@ -224,6 +253,8 @@ void lineage_close(struct lineage *lineage)
         return;
     pthread_mutex_lock(&lineage->lock);
     lineage->is_closing = true;
+    if (lineage->stop_fd >= 0)
+        (void)!write(lineage->stop_fd, &(uint64_t){1}, sizeof(uint64_t));
     pthread_cond_broadcast(&lineage->changed);
     pthread_mutex_unlock(&lineage->lock);
     if (lineage->has_thread)

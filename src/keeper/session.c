@@ -12,6 +12,7 @@
 
 enum {
     LOOK_MS = 1000,
+    GRACE_MS = 1000,             /* for what runs in a session that is ended */
     REMEMBER_US = 600 * 1000000, /* how long one that has ended can be asked why */
     ENDER_STACK_BYTES = 256 << 10,
 };
@@ -188,6 +189,29 @@ static bool has_visitors(const struct session *session)
     return false;
 }
 
+/* Forks in other sessions live on after it, and would end with a box that is killed: so what runs in one that
+ * has some is asked first. With the lock held. */
+static void stop_work(struct session *session, const char *why)
+{
+    struct session_table *table = session->table;
+    int64_t until_us = clock_monotonic_us() + GRACE_MS * 1000;
+    bool is_killed = false;
+    for (struct slot *slot = session->slots; session->working && slot; slot = slot->next)
+        if (slot->context && context_has_forks(slot->context))
+            context_interrupt(slot->context);
+        else if (slot->context)
+            context_cancel(slot->context, why);
+    while (session->working || has_visitors(session)) {
+        clock_wait(&table->changed, &table->lock, LOOK_MS / 10);
+        if (is_killed || clock_monotonic_us() < until_us)
+            continue;
+        is_killed = true;
+        for (struct slot *slot = session->slots; slot; slot = slot->next)
+            if (slot->context)
+                context_cancel(slot->context, why);
+    }
+}
+
 /* With the lock held, which it lets go of meanwhile. */
 static void end_locked(struct session *session, enum cause cause, const char *why)
 {
@@ -200,11 +224,7 @@ static void end_locked(struct session *session, enum cause cause, const char *wh
     session->is_ending = true;
     session->cause = cause;
     snprintf(session->detail, sizeof session->detail, "%s", why);
-    for (struct slot *slot = session->slots; slot; slot = slot->next)
-        if (slot->context)
-            context_cancel(slot->context, why);
-    while (session->working || has_visitors(session))
-        pthread_cond_wait(&table->changed, &table->lock);
+    stop_work(session, why);
     struct slot *slots = session->slots;
     struct point *points = session->points;
     session->slots = NULL;

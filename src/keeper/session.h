@@ -98,8 +98,7 @@ int session_context_interrupt(struct session *session, const char *id, struct er
 int session_context_extend(struct session *session, const char *id, int64_t extra_ms, struct error *err);
 
 /* A context itself, for what others than its owner may call: context_exec, context_look … Nobody replaces it
- * until it is left; but it may die, also because somebody wants to. With `is_work` the session is not idle
- * meanwhile. */
+ * until it is left, which must be soon. With `is_work` the session is not idle meanwhile. */
 struct session_visit {
     struct context *context;
     struct slot *slot;

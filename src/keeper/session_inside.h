@@ -54,7 +54,7 @@ struct session {
     char *owner;
     json_t *spec;
     struct limits limits; /* of each of its boxes */
-    char *about; /* JSON text; NULL: none */
+    char *about;          /* JSON text; NULL: none */
     bool is_cold;
     int64_t created_ms, ttl_ms, idle_ms;
     int64_t opened_us, until_us, most_us; /* most: no extension goes beyond */
@@ -131,7 +131,7 @@ void slots_release(struct session *session, struct slot *one);
 int slot_run(struct slot *slot, const struct session_order *order, const struct session_listener *listener,
              struct session_outcome *ret, struct error *err);
 
-/* Visitors of a context that is to go see it die, and leave. With the lock held, which it lets go of. */
+/* Before a context goes. Visits are short. With the lock held, which it lets go of. */
 void slot_await_visitors(struct slot *slot);
 
 /* Puts another context into a slot that was claimed; returns the old one, for context_close. */

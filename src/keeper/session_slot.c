@@ -214,8 +214,6 @@ void slots_release(struct session *session, struct slot *one)
 void slot_await_visitors(struct slot *slot)
 {
     struct session_table *table = slot->session->table;
-    if (slot->visitors && slot->context)
-        context_cancel(slot->context, "it was replaced, or closed");
     while (slot->visitors)
         pthread_cond_wait(&table->changed, &table->lock);
 }

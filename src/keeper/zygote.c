@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 enum {
@@ -121,25 +120,24 @@ static int preload(struct zygote *zygote, const struct string_list *modules, str
 }
 
 int zygote_open(struct spec *spec, const struct policy *policy, const struct string_list *modules,
-                struct zygote **ret, struct error *err)
+                int stop_fd, struct zygote **ret, struct error *err)
 {
     struct zygote *zygote = calloc(1, sizeof *zygote);
     if (!zygote) {
+        scope_close_fd(&stop_fd);
         spec_free(spec);
         return error_host(err, -ENOMEM, "no memory for a zygote");
     }
     *zygote = (struct zygote){.spec = spec,
                               .policy = policy,
                               .link = RUNNER_LINK_UNSET,
-                              .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                              .cancel_fd = stop_fd,
                               .words_lock = PTHREAD_MUTEX_INITIALIZER,
                               .lock = PTHREAD_MUTEX_INITIALIZER,
                               .changed = PTHREAD_COND_INITIALIZER};
     int abi = landlock_abi();
     zygote->landlock_abi = abi > 0 ? abi : 0;
-    int status = zygote->cancel_fd < 0 ? error_host(err, -errno, "cannot make a zygote") : 0;
-    if (status == 0)
-        status = runner_prepare_spec(spec, err);
+    int status = runner_prepare_spec(spec, err);
     if (status == 0) {
         status = -pthread_create(&zygote->thread, NULL, zygote_main, zygote);
         zygote->has_thread = status == 0;

@@ -14,9 +14,10 @@
 struct zygote;
 
 /* Takes the spec (no code, no command; language, image and limits are the forks' too), also when it fails.
- * Returns when all of `preload` is imported; what the image lacks is left out. */
+ * Returns when all of `preload` is imported; what the image lacks is left out. A number that is written to
+ * stop_fd, an eventfd that it takes, ends it at any time. */
 int zygote_open(struct spec *spec, const struct policy *policy, const struct string_list *preload,
-                struct zygote **ret, struct error *err);
+                int stop_fd, struct zygote **ret, struct error *err);
 
 /* A fork with these limits, ready for its first order. `ret_layers` gets the layers that were proved. */
 int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease *ret,

@@ -26,7 +26,7 @@ static bool take_limits(struct exchange *exchange, const json_t *body, json_t *r
         while (i < sizeof rows / sizeof *rows && strcmp(rows[i].name, name) != 0)
             i++;
         if (i == sizeof rows / sizeof *rows) {
-            exchange_reply_error(exchange, 422, "unprocessable", name,
+            exchange_reply_error(exchange, 400, "bad_request", name,
                                  "a run has wall and cpu; other limits are given when the sandbox is opened",
                                  "limits.%.64s: is not a limit of a run", name);
             return false;
@@ -53,7 +53,7 @@ static json_t *run_request(struct exchange *exchange, const json_t *body)
         if (!sandbox_field_is(exchange, body, fields[i].name, fields[i].type))
             return NULL;
     if (!json_object_get(body, "code")) {
-        exchange_reply_error(exchange, 422, "unprocessable", "code", NULL, "code: is missing");
+        exchange_reply_error(exchange, 400, "bad_request", "code", NULL, "code: is missing");
         return NULL;
     }
     json_t *request = sandbox_request(exchange, "run");
@@ -197,7 +197,7 @@ static int extend(struct exchange *exchange)
     json_int_t ms = json_integer_value(json_object_get(body, "ms"));
     json_decref(body);
     if (ms <= 0)
-        return exchange_reply_error(exchange, 422, "unprocessable", "ms", NULL,
+        return exchange_reply_error(exchange, 400, "bad_request", "ms", NULL,
                                     "ms: must be a number of milliseconds above 0");
     json_t *request = sandbox_request(exchange, "more_time");
     json_object_set_new(request, "ms", json_integer(ms));

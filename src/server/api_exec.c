@@ -7,7 +7,9 @@
 #include "server/command_list.h"
 #include "server/event.h"
 #include "server/exec_request.h"
+#include "server/gate.h"
 #include "server/route.h"
+#include "server/sandbox_gate.h"
 #include "server/sandbox_request.h"
 
 #include <errno.h>
@@ -28,11 +30,42 @@ struct exec {
     int64_t started_us, dropped_bytes;
     json_t *end; /* the keeper's last word; NULL: it goes on */
     bool is_told;
+    struct gate_pass *pass;
 };
+
+static const char *cause_of(const json_t *end)
+{
+    return json_is_true(json_object_get(end, "lost"))                ? "host_failure"
+           : json_is_true(json_object_get(end, "timed_out"))         ? "wall_time"
+           : json_integer_value(json_object_get(end, "signal")) != 0 ? "signal"
+                                                                     : "exit";
+}
+
+static void leave_gate(struct exec *exec)
+{
+    const json_t *code = json_object_get(exec->end, "exit_code");
+    const struct result_usage usage = {.wall_us = clock_monotonic_us() - exec->started_us};
+    const struct gate_outcome outcome = {.cause = exec->end ? cause_of(exec->end) : "cancelled",
+                                         .exit_code =
+                                             json_is_integer(code) ? (int)json_integer_value(code) : -1,
+                                         .usage = &usage};
+    gate_end(exec->pass, 0, &outcome);
+    gate_leave(exec->pass);
+}
+
+/* What is noted of it: its words. */
+static void note_command(struct exec *exec, const json_t *terms)
+{
+    char *words = json_dumps(json_object_get(exec->body, "command"), JSON_COMPACT | JSON_ENCODE_ANY);
+    sandbox_gate_note(exec->exchange, exec->pass, terms, command_list_id(exec->entry),
+                      (struct slice){words ? words : "", words ? strlen(words) : 0});
+    free(words);
+}
 
 static void exec_free(void *data)
 {
     struct exec *exec = data;
+    leave_gate(exec);
     command_list_remove(exec->entry);
     command_link_close(&exec->command);
     json_decref(exec->body);
@@ -92,14 +125,6 @@ static int step(struct exec *exec)
 static bool is_over(const struct exec *exec)
 {
     return exec->end && exec->command.stdout_fd < 0 && exec->command.stderr_fd < 0;
-}
-
-static const char *cause_of(const json_t *end)
-{
-    return json_is_true(json_object_get(end, "lost"))                ? "host_failure"
-           : json_is_true(json_object_get(end, "timed_out"))         ? "wall_time"
-           : json_integer_value(json_object_get(end, "signal")) != 0 ? "signal"
-                                                                     : "exit";
 }
 
 static json_t *end_to_json(const struct exec *exec)
@@ -186,12 +211,25 @@ static int exec(struct exchange *exchange)
         json_decref(body);
         return -ENOMEM;
     }
-    *exec = (struct exec){.exchange = exchange, .body = body, .started_us = clock_monotonic_us()};
+    *exec = (struct exec){.exchange = exchange,
+                          .body = body,
+                          .started_us = clock_monotonic_us(),
+                          .command = COMMAND_LINK_UNSET};
+    json_t *terms = NULL;
+    if (sandbox_gate_enter(exchange, 1, false, &terms, &exec->pass) < 0) {
+        json_decref(request);
+        exec_free(exec);
+        return 0;
+    }
     if (command_link_open(exchange, request, &exec->command) < 0) {
+        json_decref(terms);
         exec_free(exec);
         return 0;
     }
     exec->entry = command_list_add(exchange, &exec->command);
+    if (exec->entry)
+        note_command(exec, terms);
+    json_decref(terms);
     if (!exec->entry) {
         exec_free(exec);
         return -ENOMEM;

@@ -14,7 +14,7 @@ enum { BRANCHES_MAX = 64 };
 
 static int refuse_run(struct exchange *exchange, size_t index)
 {
-    exchange_reply_error(exchange, 422, "unprocessable", "runs", "[{\"code\": \"…\"}, …]",
+    exchange_reply_error(exchange, 400, "bad_request", "runs", "[{\"code\": \"…\"}, …]",
                          "runs[%zu]: must be an object with `code`, a string, and nothing else", index);
     return -EINVAL;
 }
@@ -42,7 +42,7 @@ static int run_branches(struct exchange *exchange, const json_t *body)
     json_t *runs = json_object_get(body, "runs");
     size_t count = json_array_size(runs);
     if (count < 1 || count > BRANCHES_MAX)
-        return exchange_reply_error(exchange, 422, "unprocessable", "runs", NULL,
+        return exchange_reply_error(exchange, 400, "bad_request", "runs", NULL,
                                     "runs: must be between 1 and %d", BRANCHES_MAX);
     json_t *request = sandbox_request(exchange, "branches"), *lengths = json_array();
     json_object_set_new(request, "lengths", lengths);
@@ -101,7 +101,7 @@ static int fork_it(struct exchange *exchange)
         sandbox_field_is(exchange, body, "stream", JSON_TRUE)) {
         const json_t *count = json_object_get(body, "count"), *runs = json_object_get(body, "runs");
         if (count && runs && (size_t)json_integer_value(count) != json_array_size(runs))
-            status = exchange_reply_error(exchange, 422, "unprocessable", "count", "leave it out",
+            status = exchange_reply_error(exchange, 400, "bad_request", "count", "leave it out",
                                           "count: is not the number of runs");
         else
             status = runs ? run_branches(exchange, body) : fork_whole(exchange, body);

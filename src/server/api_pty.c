@@ -3,8 +3,11 @@
 #include "base/scope.h"
 #include "server/api_pty.h"
 #include "server/command_link.h"
+#include "server/encoding.h"
 #include "server/exec_request.h"
+#include "server/gate.h"
 #include "server/route.h"
+#include "server/sandbox_gate.h"
 #include "server/websocket.h"
 
 #include <errno.h>
@@ -18,11 +21,15 @@ enum { TYPED_MAX = 1 << 20, SIDE_MAX = 1000 };
 struct terminal {
     struct command_link command;
     struct buffer typed; /* that the program has not read yet */
+    struct gate_pass *pass;
 };
 
 static void terminal_free(void *data)
 {
     struct terminal *terminal = data;
+    static const struct gate_outcome over = {.cause = "exit", .exit_code = -1};
+    gate_end(terminal->pass, 0, &over);
+    gate_leave(terminal->pass);
     command_link_close(&terminal->command);
     buffer_free(&terminal->typed);
     free(terminal);
@@ -122,6 +129,16 @@ int terminal_open(struct exchange *exchange)
     struct terminal *terminal = calloc(1, sizeof *terminal);
     if (!terminal)
         return -ENOMEM;
+    terminal->command = (struct command_link)COMMAND_LINK_UNSET;
+    json_t *terms = NULL;
+    if (sandbox_gate_enter(exchange, 1, true, &terms, &terminal->pass) < 0) {
+        terminal_free(terminal);
+        return 0;
+    }
+    char id[IDENTIFIER_SIZE];
+    encoding_new_identifier("exec_", id);
+    sandbox_gate_note(exchange, terminal->pass, terms, id, (struct slice){"", 0});
+    json_decref(terms);
     if (command_link_open(exchange, exec_request_terminal(exchange), &terminal->command) < 0) {
         terminal_free(terminal);
         return 0;

@@ -5,6 +5,7 @@
 #include "server/event.h"
 #include "server/keeper_link.h"
 #include "server/route.h"
+#include "server/run_request.h"
 #include "server/sandbox_gate.h"
 #include "server/sandbox_journal.h"
 #include "server/sandbox_request.h"
@@ -17,21 +18,35 @@
 
 enum { LIST_DEFAULT = 50, LIST_MAX = 500, METADATA_MAX = 64, METADATA_TEXT_MAX = 1024, PULSE_MS = 15000 };
 
-/* What a preset stands for; what is given beside it counts. */
-static const struct {
-    const char *name, *limits;
-} presets[] = {
-    {"analyst", "{\"memory\": \"4G\", \"cpus\": 2, \"wall\": \"120s\", \"cpu\": \"240s\"}"},
-};
+/* As numbers, each in the unit that a plain number has in a spec. */
+static json_t *limit_value(enum limit_field field, int64_t value)
+{
+    switch (limit_rows[field].unit) {
+    case LIMIT_MS:
+    case LIMIT_MILLICPUS:
+        return json_real((double)value / 1000);
+    default:
+        return json_integer(value);
+    }
+}
 
+/* NULL: there is no such preset, and the exchange has its answer. */
 static json_t *preset_limits(struct exchange *exchange, const char *name)
 {
-    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
-        if (strcmp(presets[i].name, name) == 0)
-            return json_loads(presets[i].limits, 0, NULL);
-    exchange_reply_error(exchange, 422, "unprocessable", "preset", "there is: analyst",
-                         "preset: '%.64s' is not known", name);
-    return NULL;
+    struct error err = {0};
+    scope_spec *spec = spec_new();
+    int status = spec ? run_preset_apply(exchange_server(exchange), name, spec, &err) : -ENOMEM;
+    if (status < 0) {
+        exchange_reply_error(exchange, 400, "bad_request", "preset", NULL,
+                             "preset: there is only \"analyst\"");
+        return NULL;
+    }
+    json_t *limits = json_object();
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        if (spec->limit_set[i])
+            json_object_set_new(limits, limit_rows[i].name,
+                                limit_value((enum limit_field)i, spec->limits.value[i]));
+    return limits;
 }
 
 /* The fields that make up the box, as the keeper reads them. NULL: the exchange has its answer. */
@@ -56,13 +71,13 @@ static bool check_metadata(struct exchange *exchange, const json_t *body)
     json_t *metadata = json_object_get(body, "metadata"), *value;
     const char *name;
     if (json_object_size(metadata) > METADATA_MAX)
-        return exchange_reply_error(exchange, 422, "unprocessable", "metadata", NULL,
+        return exchange_reply_error(exchange, 400, "bad_request", "metadata", NULL,
                                     "metadata: more than %d entries", METADATA_MAX),
                false;
     json_object_foreach(metadata, name, value)
     {
         if (!json_is_string(value) || strlen(name) + json_string_length(value) > METADATA_TEXT_MAX)
-            return exchange_reply_error(exchange, 422, "unprocessable", "metadata", NULL,
+            return exchange_reply_error(exchange, 400, "bad_request", "metadata", NULL,
                                         "metadata.%.64s: must be a string of at most %d bytes", name,
                                         METADATA_TEXT_MAX),
                    false;
@@ -83,7 +98,7 @@ static bool check_types(struct exchange *exchange, const json_t *body)
             return false;
     json_int_t runs = json_integer_value(json_object_get(body, "runs_max"));
     if (json_object_get(body, "runs_max") && (runs < 1 || runs > 100000))
-        return exchange_reply_error(exchange, 422, "unprocessable", "runs_max", NULL,
+        return exchange_reply_error(exchange, 400, "bad_request", "runs_max", NULL,
                                     "runs_max: must be between 1 and 100000"),
                false;
     return check_metadata(exchange, body);
@@ -173,7 +188,7 @@ static void take_query(void *data, const char *name, const char *value)
         json_object_set_new(filter->request, "after", json_integer(number));
     } else {
         filter->is_answered = true;
-        exchange_reply_error(filter->exchange, 422, "unprocessable", name,
+        exchange_reply_error(filter->exchange, 400, "bad_request", name,
                              "state=running|ended, metadata.NAME=VALUE, limit=1…500, cursor=NEXT",
                              "'%.64s': not a filter, or not a value that it can have", name);
     }
@@ -239,7 +254,7 @@ static int extend(struct exchange *exchange)
     if (!is_right)
         return 0;
     if (!ttl_ms)
-        return exchange_reply_error(exchange, 422, "unprocessable", "ttl", NULL, "ttl: is missing");
+        return exchange_reply_error(exchange, 400, "bad_request", "ttl", NULL, "ttl: is missing");
     json_t *request = sandbox_request(exchange, "extend");
     json_object_set_new(request, "ttl_ms", json_integer(ttl_ms));
     if (sandbox_ask(exchange, request, &answer) < 0)

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "keeper/client.h"
+#include "server/admission.h"
 #include "server/keeper_link.h"
 #include "server/route.h"
 #include "server/server.h"
@@ -94,6 +95,19 @@ static void print_pool(struct buffer *into, const json_t *state)
     }
 }
 
+static void print_queue(struct buffer *into, const struct server *server)
+{
+    struct admission_state state;
+    admission_get_state(server->admission, &state);
+    print_one(into, "cloche_queue_waiting", "gauge", "Runs that wait for memory or CPUs.", state.waiting);
+    print_one(into, "cloche_admitted_memory_bytes", "gauge", "Memory limits of the runs under way.",
+              state.memory_bytes);
+    print_head(into, "cloche_refused_total", "counter", "Runs that were not let in, by reason.");
+    buffer_print(into, "cloche_refused_total{reason=\"quota\"} %lld\n", (long long)state.refused_quota);
+    buffer_print(into, "cloche_refused_total{reason=\"full\"} %lld\n", (long long)state.refused_full);
+    buffer_print(into, "cloche_refused_total{reason=\"late\"} %lld\n", (long long)state.refused_late);
+}
+
 static int answer_metrics(struct exchange *exchange)
 {
     struct server *server = exchange_server(exchange);
@@ -105,6 +119,7 @@ static int answer_metrics(struct exchange *exchange)
     print_pool(&text, state);
     print_one(&text, "cloche_running", "gauge", "Runs under way.",
               json_integer_value(json_object_get(state, "running")));
+    print_queue(&text, server);
     print_one(&text, "cloche_connections", "gauge", "Connections of clients.",
               atomic_load(&server->metrics.connections));
     print_head(&text, "cloche_http_responses_total", "counter", "Answers, by class of their status.");
@@ -147,6 +162,17 @@ static json_t *machine_object(void)
                      (json_int_t)info.freeram * info.mem_unit, "load", (double)info.loads[0] / 65536);
 }
 
+static json_t *queue_object(const struct server *server)
+{
+    struct admission_state state;
+    admission_get_state(server->admission, &state);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "running", (json_int_t)state.running, "waiting",
+                     (json_int_t)state.waiting, "depth", (json_int_t)state.queue_depth, "memory_bytes",
+                     (json_int_t)state.memory_bytes, "memory_total_bytes",
+                     (json_int_t)state.memory_total_bytes, "cpus", (double)state.millicpus / 1000,
+                     "cpus_total", (double)state.millicpus_total / 1000);
+}
+
 static int answer_stats(struct exchange *exchange)
 {
     struct server *server = exchange_server(exchange);
@@ -167,6 +193,8 @@ static int answer_stats(struct exchange *exchange)
                   (json_int_t)atomic_load(&server->metrics.runs_refused), "latency",
                   latency_object(&server->metrics), "connections", atomic_load(&server->metrics.connections),
                   "pool", state, "memory", memory, "machine", machine_object());
+    json_object_set_new(stats, "queue", queue_object(server));
+    json_object_set_new(stats, "tenant", tenant_to_json(exchange_tenant(exchange)));
     return exchange_reply_json(exchange, 200, stats);
 }
 

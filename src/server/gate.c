@@ -19,7 +19,7 @@ struct gate_note {
 };
 
 struct gate_pass {
-    struct exchange *exchange;
+    struct server *server;
     struct admission_ticket ticket;
     int64_t cpu_us;
     size_t count;
@@ -106,7 +106,7 @@ int gate_enter(struct exchange *exchange, const struct admission_need *need, str
     int status = admission_enter(exchange_server(exchange)->admission, exchange_tenant(exchange), need,
                                  exchange_client_fd(exchange), &pass->ticket, &refusal);
     if (status == 0) {
-        pass->exchange = exchange;
+        pass->server = exchange_server(exchange);
         *ret = pass;
         return 0;
     }
@@ -118,11 +118,11 @@ int gate_enter(struct exchange *exchange, const struct admission_need *need, str
     return status;
 }
 
-void gate_note(struct gate_pass *pass, const struct gate_run *run)
+void gate_note(struct gate_pass *pass, struct exchange *exchange, const struct gate_run *run)
 {
     struct gate_note *note = &pass->notes[pass->count];
-    note->line = line_of(pass->exchange, run);
-    note->slot = audit_begin(exchange_server(pass->exchange)->audit, run->id, note->line);
+    note->line = line_of(exchange, run);
+    note->slot = audit_begin(pass->server->audit, run->id, note->line);
     pass->count++;
 }
 
@@ -172,7 +172,7 @@ void gate_end(struct gate_pass *pass, size_t number, const struct gate_outcome *
     audit_time(now);
     set_text(note->line, "ended_at", now);
     set_outcome(note->line, outcome);
-    audit_end(exchange_server(pass->exchange)->audit, note->slot, note->line);
+    audit_end(pass->server->audit, note->slot, note->line);
     json_decref(note->line);
     note->line = NULL;
     if (outcome->usage)
@@ -186,6 +186,6 @@ void gate_leave(struct gate_pass *pass)
         return;
     for (size_t i = 0; i < pass->count; i++)
         gate_end(pass, i, &failed);
-    admission_leave(exchange_server(pass->exchange)->admission, &pass->ticket, pass->cpu_us);
+    admission_leave(pass->server->admission, &pass->ticket, pass->cpu_us);
     free(pass);
 }

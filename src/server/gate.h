@@ -25,7 +25,7 @@ struct gate_run {
 };
 
 /* Notes that a run starts; they are numbered from 0, as many as the need said. */
-void gate_note(struct gate_pass *pass, const struct gate_run *run);
+void gate_note(struct gate_pass *pass, struct exchange *exchange, const struct gate_run *run);
 
 /* How one ended. Texts may be NULL; `files` is an array of objects with path, size and sha256, borrowed, or
  * NULL. */

@@ -107,8 +107,8 @@ int keys_add(struct key_file *file, const char *tenant, char ret_text[KEY_TEXT_S
 {
     if (!is_tenant_name(tenant))
         return error_spec(err, "tenant",
-                          "tenant: '%.64s' is no name: letters, digits, '-', '_' and '.', at most %d",
-                          tenant, TENANT_NAME_SIZE - 1);
+                          "tenant: '%.64s' is no name: letters, digits, '-', '_' and '.', at most %d", tenant,
+                          TENANT_NAME_SIZE - 1);
     struct key *key = keys_append(file);
     if (!key || !keys_tenant(file, tenant))
         return error_host(err, -ENOMEM, "a key");

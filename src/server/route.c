@@ -90,8 +90,9 @@ const struct route *route_find(const char *method, const char *path, char **ret_
             if (method_fits(method, route->method)) {
                 if (matches(route->pattern, path, ret_parts))
                     return route;
-                forget_parts(ret_parts); /* wrongly encoded */
-                continue;
+                forget_parts(ret_parts); /* wrongly encoded: nothing can be there, for any method */
+                ret_allowed[0] = '\0';
+                return NULL;
             }
             int more = snprintf(ret_allowed + used, allowed_size - used, "%s%s%s", used ? ", " : "",
                                 route->method, strcmp(route->method, "GET") == 0 ? ", HEAD" : "");

@@ -51,7 +51,7 @@ int run_gate_enter(struct run_job *job)
         .code = code_of(job, &command),
         .limits = &limits,
     };
-    gate_note(job->pass, &run);
+    gate_note(job->pass, job->exchange, &run);
     return 0;
 }
 

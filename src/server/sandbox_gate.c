@@ -15,35 +15,7 @@ static int64_t number_of(const json_t *object, const char *name)
 
 /* ---- runs ---- */
 
-static void note_runs(struct exchange *exchange, struct gate_pass *pass, const json_t *terms,
-                      const json_t *lengths, struct slice codes,
-                      const char *(*id_of)(const void *data, size_t number), const void *data)
-{
-    const json_t *spec = json_object_get(terms, "spec");
-    struct limits limits = {{0}};
-    for (int i = 0; i < LIMIT_FIELDS; i++)
-        limits.value[i] = number_of(json_object_get(terms, "limits"), limit_rows[i].name);
-    const char *language = json_string_value(json_object_get(spec, "language"));
-    const char *isolation = json_string_value(json_object_get(spec, "isolation"));
-    const char *image = json_string_value(json_object_get(spec, "image"));
-    const struct policy *policy = &exchange_server(exchange)->policy;
-    size_t count = lengths ? json_array_size(lengths) : 1, at = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t length = lengths ? (size_t)json_integer_value(json_array_get(lengths, i)) : codes.length;
-        const struct gate_run run = {.id = id_of(data, i),
-                                     .sandbox = exchange_part(exchange, 0),
-                                     .language = language ? language : "python",
-                                     .isolation = isolation ? isolation : isolation_names[policy->isolation],
-                                     .image = image ? image : policy->image,
-                                     .code = {codes.data + at, length},
-                                     .limits = &limits};
-        gate_note(pass, &run);
-        at += length;
-    }
-}
-
-int sandbox_gate_enter(struct exchange *exchange, const json_t *lengths, struct slice codes,
-                       const char *(*id_of)(const void *data, size_t number), const void *data,
+int sandbox_gate_enter(struct exchange *exchange, size_t count, bool is_idle, json_t **ret_terms,
                        struct gate_pass **ret)
 {
     json_t *terms = NULL;
@@ -51,16 +23,38 @@ int sandbox_gate_enter(struct exchange *exchange, const json_t *lengths, struct 
     if (status < 0)
         return status;
     const json_t *limits = json_object_get(terms, "limits");
-    int64_t count = lengths ? (int64_t)json_array_size(lengths) : 1;
+    int64_t share = is_idle ? 0 : (int64_t)count;
     const struct admission_need need = {.runs = (int)count,
                                         .memory_bytes =
-                                            count * number_of(limits, limit_rows[LIMIT_memory].name),
-                                        .millicpus = count * number_of(limits, limit_rows[LIMIT_cpus].name)};
+                                            share * number_of(limits, limit_rows[LIMIT_memory].name),
+                                        .millicpus = share * number_of(limits, limit_rows[LIMIT_cpus].name)};
     status = gate_enter(exchange, &need, ret);
     if (status == 0)
-        note_runs(exchange, *ret, terms, lengths, codes, id_of, data);
-    json_decref(terms);
+        *ret_terms = terms;
+    else
+        json_decref(terms);
     return status;
+}
+
+void sandbox_gate_note(struct exchange *exchange, struct gate_pass *pass, const json_t *terms, const char *id,
+                       struct slice code)
+{
+    const json_t *spec = json_object_get(terms, "spec");
+    const struct policy *policy = &exchange_server(exchange)->policy;
+    struct limits limits = {{0}};
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        limits.value[i] = number_of(json_object_get(terms, "limits"), limit_rows[i].name);
+    const char *language = json_string_value(json_object_get(spec, "language"));
+    const char *isolation = json_string_value(json_object_get(spec, "isolation"));
+    const char *image = json_string_value(json_object_get(spec, "image"));
+    const struct gate_run run = {.id = id,
+                                 .sandbox = exchange_part(exchange, 0),
+                                 .language = language ? language : "python",
+                                 .isolation = isolation ? isolation : isolation_names[policy->isolation],
+                                 .image = image ? image : policy->image,
+                                 .code = code,
+                                 .limits = &limits};
+    gate_note(pass, exchange, &run);
 }
 
 void sandbox_gate_end(struct gate_pass *pass, size_t number, const json_t *outcome)

@@ -7,11 +7,15 @@
 
 struct gate_pass;
 
-/* Runs in the sandbox that the path names: one, or one for each length in `lengths` (borrowed), whose codes
- * follow each other in `codes`. `id_of` gives the runs their ids. 0, or negative and the answer is set. */
-int sandbox_gate_enter(struct exchange *exchange, const json_t *lengths, struct slice codes,
-                       const char *(*id_of)(const void *data, size_t number), const void *data,
+/* Runs in the sandbox that the path names, so many at once. `is_idle`: a terminal, which mostly waits and
+ * needs no room of its own. *ret_terms, what the keeper says of the sandbox, is to be freed. 0, or negative
+ * and the answer is set. */
+int sandbox_gate_enter(struct exchange *exchange, size_t count, bool is_idle, json_t **ret_terms,
                        struct gate_pass **ret);
+
+/* One of them begins. */
+void sandbox_gate_note(struct exchange *exchange, struct gate_pass *pass, const json_t *terms, const char *id,
+                       struct slice code);
 
 /* The end of a run, by the keeper's outcome. */
 void sandbox_gate_end(struct gate_pass *pass, size_t number, const json_t *outcome);

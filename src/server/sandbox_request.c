@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "keeper/wire.h"
 #include "server/keeper_link.h"
+#include "server/run_request.h"
 #include "server/sandbox_journal.h"
 #include "server/server.h"
 #include "server/tenant.h"
@@ -132,35 +133,13 @@ json_t *sandbox_refusal_to_json(const json_t *refusal)
     return json_pack("{s:{s:s, s:s}}", "error", "code", word, "message", clean.data ? clean.data : "");
 }
 
-static int refuse_field(struct exchange *exchange, const char *name, const char *const *known)
-{
-    struct text_guess guess = {.given = name};
-    for (size_t i = 0; known[i]; i++)
-        text_guess_offer(&guess, known[i]);
-    char hint[128];
-    snprintf(hint, sizeof hint, "did you mean '%s'?", guess.nearest ? guess.nearest : "");
-    exchange_reply_error(exchange, 422, "unprocessable", name, guess.nearest ? hint : NULL,
-                         "'%.64s' is not a field of this request", name);
-    return -EINVAL;
-}
-
 int sandbox_body(struct exchange *exchange, const char *const *known, json_t **ret)
 {
-    json_t *body = NULL, *value;
-    const char *name;
+    json_t *body = NULL;
     int status = exchange_json(exchange, &body);
     if (status < 0)
         return status;
-    json_object_foreach(body, name, value)
-    {
-        size_t i = 0;
-        while (known[i] && strcmp(known[i], name) != 0)
-            i++;
-        if (!known[i]) {
-            status = refuse_field(exchange, name, known);
-            break;
-        }
-    }
+    status = run_refuse_unknown(exchange, body, known, "this request");
     if (status < 0)
         json_decref(body);
     else
@@ -178,7 +157,7 @@ bool sandbox_field_is(struct exchange *exchange, const json_t *body, const char 
     const json_t *value = json_object_get(body, name);
     if (!value || json_typeof(value) == type || (type == JSON_TRUE && json_is_false(value)))
         return true;
-    exchange_reply_error(exchange, 422, "unprocessable", name, NULL, "%s: must be %s", name, words[type]);
+    exchange_reply_error(exchange, 400, "bad_request", name, NULL, "%s: must be %s", name, words[type]);
     return false;
 }
 
@@ -194,7 +173,7 @@ bool sandbox_duration(struct exchange *exchange, const json_t *body, const char 
     }
     if (json_is_string(value) && text_parse_duration(json_string_value(value), ret_ms) && *ret_ms > 0)
         return true;
-    exchange_reply_error(exchange, 422, "unprocessable", name, "\"10s\", \"5m\", \"1h\", or seconds",
+    exchange_reply_error(exchange, 400, "bad_request", name, "\"10s\", \"5m\", \"1h\", or seconds",
                          "%s: is not a time", name);
     return false;
 }

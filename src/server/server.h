@@ -28,7 +28,7 @@ struct server {
     struct journal *journal;
     struct audit *audit;
     struct sandbox_journal *sandboxes;
-    struct store *store;     /* uploaded files */
+    struct store *store; /* uploaded files */
     struct metrics metrics;
     atomic_bool is_draining;
     atomic_int exchanges; /* under way, but for health and the like */

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-/* Nothing from elsewhere, nothing inline, no frames around it. Pictures that a run made are shown from data and blob
- * addresses; pages that it made in frames without an origin, whose text is in the page itself (srcdoc): no address of a
- * frame is needed, and they inherit this policy. */
+/* Nothing from elsewhere, nothing inline, no frames around it. Pictures that a run made are shown from data
+ * and blob addresses; pages that it made in frames without an origin, whose text is in the page itself
+ * (srcdoc): no address of a frame is needed, and they inherit this policy. */
 #define CONTENT_POLICY                                                                                       \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "                  \
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -172,6 +172,22 @@ WIRE = {
     "many-grants": frame({"spec": {"isolation": 1, "grants": [{"kind": 1, "path": "/usr"}] * 65}}),
 }
 
+PROFILE = {
+    "plain": b"a,b,c\n1,2.5,x\n-2,,y\n3,1e3,z\n",
+    "quotes": b'a,b\n"1,2","x ""y"" z"\n"line\nbreak","tail"more\n"open',
+    "crlf": b"\xef\xbb\xbfa;b\r\n1;2\r\n\r\n3;4\r5;6",
+    "tabs": b"when\tok\n2024-01-31\ttrue\n2024-02-30\tFalse\n2024-12-01T10:11:12.5+01:00\tNA\n",
+    "ragged": b"a,b\n1\n1,2,3,4\n,,\n",
+    "numbers": b"1\n12345678\n123456789\n-1.5\n.5\n5.\n+7\n1e400\n99999999999999999999\n-inf\n1.2.3\n--1\n",
+    "not-utf8": b"n\xe4me,\xff\n\xc3,\xed\xa0\x80\n" + b"\xe2\x82" * 150 + b",1\n",
+    "no-newline": b"a", "newlines": b"\n\r\n\r\r", "delimiters": b",,,,\n,,,,\n", "quote": b'"', "spaces": b"a b\n 1 \n  \n",
+    "wide": b",".join(b"c%d" % i for i in range(1100)) + b"\n" + b"1," * 1100,
+    "lines": b'{"a":1,"b":"x"}\n{"b":"2024-01-01","a":1.5,"c":{"d":[1]}}\n{"a":null}\n{broken\n{"a":1,"a":2}\n',
+    "array": b'[{"a":"\\u00e9\\ud83d\\ude00\\ud83d","b":true},\n 5, [1,2], "x", {}]',
+    "object": b'{"a": {"b": "}"}, "c": [[[[', "strings": b'["\\', "escape": b'[{"\\"":"\\n\\q\\u12"}]',
+    "parquet": b"PAR1....PAR1", "zero": b"a,b\n\0,1\n", "binary": bytes(range(256)),
+}
+
 
 def seeds():
     yield from (("spec_json", name, json.dumps(spec).encode()) for name, spec in SPECS.items())
@@ -187,6 +203,7 @@ def seeds():
     yield from (("init_messages", name, text) for name, text in CONVERSATIONS.items())
     yield from (("runner_protocol", name, text) for name, text in RUNNER_PROTOCOL.items())
     yield from (("wire", name, text) for name, text in WIRE.items())
+    yield from (("profile", name, text) for name, text in PROFILE.items())
 
 
 def main():

@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     do {
         json_t *header = NULL;
         struct buffer body = {0};
-        int fds[WIRE_DESCRIPTORS] = {-1, -1, -1};
+        int fds[WIRE_DESCRIPTORS] = {[0 ... WIRE_DESCRIPTORS - 1] = -1};
         status = wire_receive(ends[0], &header, &body, frames % 2 ? NULL : fds);
         check((status == 0) == (header != NULL), "a frame has a header, a refusal has none");
         check(fds[0] == -1 && fds[1] == -1 && fds[2] == -1, "no descriptor came");

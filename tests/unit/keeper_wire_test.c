@@ -138,7 +138,7 @@ static int receive_bytes(const char *bytes, size_t length)
 {
     struct wire wire = make_wire();
     int descriptors = open_descriptors();
-    int given[] = {0, 1, 2}, fds[WIRE_DESCRIPTORS] = {-1, -1, -1};
+    int given[] = {0, 1, 2}, fds[WIRE_DESCRIPTORS] = {[0 ... WIRE_DESCRIPTORS - 1] = -1};
     if (length > 0) {
         union {
             char bytes[CMSG_SPACE(sizeof given)];

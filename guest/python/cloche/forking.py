@@ -108,6 +108,7 @@ def fork(fds, landlock_abi, keeps_place=False):
     address = _thread_id_address()
     array = (ctypes.c_int * len(fds))(*fds)
     place = Place(fds) if keeps_place else None
+    forget_fonts()
     ctypes.pythonapi.PyOS_BeforeFork()
     result = _library.cloche_fork(array, len(fds), address, landlock_abi)
     if result == 0:
@@ -122,6 +123,13 @@ def fork(fds, landlock_abi, keeps_place=False):
         raise Refused(f"the copy could not be made: {os.strerror(-result)}")
     _forked.add(result)
     return False
+
+
+def forget_fonts():
+    """matplotlib's hold open files, which a copy has no more, and its own at-fork hook dies of that."""
+    fonts = getattr(sys.modules.get("matplotlib.font_manager"), "_get_font", None)
+    if hasattr(fonts, "cache_clear"):
+        fonts.cache_clear()
 
 
 def serve_as_zygote(channel_fd, landlock_abi):

@@ -1,0 +1,398 @@
+"""Live sandboxes over HTTP: state, streams, interrupts, deadlines, forks, checkpoints, and what becomes of them."""
+import base64
+import http.client
+import os
+import pathlib
+import re
+import signal
+import threading
+import time
+
+import keeper
+import pytest
+
+PATIENCE_S = 30
+
+
+def make(serving, **fields):
+    answer = serving.post("/v1/sandboxes", fields)
+    assert answer.status == 201, answer
+    return Sandbox(serving, answer.json)
+
+
+class Sandbox:
+    def __init__(self, serving, view):
+        self.serving, self.view, self.id = serving, view, view["id"]
+        self.path = f"/v1/sandboxes/{self.id}"
+        self.context = view["contexts"][0] if view["contexts"] else None
+
+    def ask(self, method, below="", fields=None):
+        return self.serving.request(method, self.path + below, fields)
+
+    def run(self, code, **fields):
+        answer = self.ask("POST", "/run", {"code": code, **fields})
+        assert answer.status == 200, answer
+        return answer.json
+
+    def close(self):
+        answer = self.ask("DELETE")
+        assert answer.status == 204, answer
+
+
+@pytest.fixture(scope="module")
+def shared(serving):
+    """One sandbox for the tests that leave nothing behind."""
+    sandbox = make(serving, runs_max=1000)
+    yield sandbox
+    sandbox.close()
+
+
+def error_of(answer, status, code):
+    assert answer.status == status and answer.json["error"]["code"] == code, answer
+    assert answer.json["error"]["message"]
+    return answer.json["error"]
+
+
+def until(is_so, seconds=PATIENCE_S):
+    deadline = time.monotonic() + seconds
+    while not (result := is_so()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return result
+
+
+# ---- made, looked at, ended ----
+
+def test_a_sandbox_is_made_looked_at_and_ended(serving):
+    sandbox = make(serving, ttl="10m", idle="5m", metadata={"who": "me"})
+    view = sandbox.view
+    assert re.fullmatch(r"sbx_[0-9A-Za-z]{22}", view["id"]) and view["state"] == "running", view
+    assert view["language"] == "python" and view["metadata"] == {"who": "me"}
+    assert re.fullmatch(r"ctx_[0-9A-Za-z]{22}", *view["contexts"])
+    assert view["expires_at"] > view["created_at"]
+    assert sandbox.ask("GET").json == view
+    sandbox.close()
+    error_of(sandbox.ask("GET"), 404, "not_found")
+    error_of(sandbox.ask("POST", "/run", {"code": "1"}), 404, "not_found")
+    error_of(sandbox.ask("DELETE"), 404, "not_found")
+
+
+def test_what_never_was_is_not_found(serving):
+    for path in ("sbx_" + "0" * 22, "nonsense", "%ff"):
+        assert error_of(serving.request("GET", f"/v1/sandboxes/{path}"), 404, "not_found")
+
+
+@pytest.mark.parametrize("fields, field", [
+    ({"languages": "python"}, "languages"), ({"ttl": "soon"}, "ttl"), ({"ttl": "100h"}, "ttl"), ({"idle": -1}, "idle"),
+    ({"runs_max": 0}, "runs_max"), ({"metadata": {"a": 1}}, "metadata"), ({"limits": {"memory": "9000G"}}, "memory"),
+    ({"limits": {"colour": 1}}, "colour"), ({"language": "cobol"}, "language"), ({"preset": "wizard"}, "preset"),
+    ({"isolation": "prayer"}, "isolation"), ({"inputs": ["/etc/passwd"]}, "inputs"), ({"warm": 1}, "warm"),
+])
+def test_wrong_wishes_are_refused_by_name(serving, fields, field):
+    answer = serving.request("POST", "/v1/sandboxes", fields)
+    assert answer.status in (400, 422) and answer.json["error"]["field"] == field, answer
+
+
+# ---- runs ----
+
+def test_state_is_kept_between_runs(shared):
+    assert shared.run("kept = 40")["results"] == []
+    result = shared.run("print('hello'); kept + 2")
+    assert result["status"] == "ok" and result["cause"] == "exit" and result["exit_code"] == 0
+    assert result["stdout"] == "hello\n" and result["stderr"] == ""
+    assert result["results"] == [{"is_value": True, "media": {"text/plain": "42"}}]
+    assert not result["died"] and result["usage"]["peak_memory_bytes"] > 0 and re.match("run_", result["id"])
+
+
+def test_output_of_other_programs_belongs_to_the_run(shared):
+    result = shared.run("import os; os.system('echo out; echo err >&2'); print('end')")
+    assert sorted(result["stdout"].split()) == ["end", "out"] and result["stderr"] == "err\n"
+
+
+def test_rich_results_come_by_their_types(shared):
+    table = shared.run("import pandas; pandas.DataFrame({'a': [1, 2]})")["results"][0]["media"]
+    assert "<table" in table["text/html"] and "a" in table["text/plain"]
+    plot = shared.run("import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()")["results"][0]["media"]
+    assert base64.b64decode(plot["image/png"]).startswith(b"\x89PNG")
+
+
+def test_an_exception_is_told_with_its_traceback(shared):
+    result = shared.run("def fall():\n    return 1 / 0\nfall()")
+    assert result["status"] == "error" and result["exit_code"] == 1 and not result["died"]
+    assert result["error"]["name"] == "ZeroDivisionError" and "in fall" in result["error"]["traceback"]
+    assert shared.run("import sys; sys.exit(3)")["exit_code"] == 3
+
+
+def test_stdin_is_given(shared):
+    assert shared.run("print(input() + input())", stdin="a\nb\n")["stdout"] == "ab\n"
+
+
+def test_bytes_that_are_not_text_come_whole(shared):
+    result = shared.run("import os; os.write(1, b'\\xff\\x00'); None")
+    assert base64.b64decode(result["stdout_base64"]) == b"\xff\x00"
+
+
+@pytest.mark.parametrize("fields, field", [
+    ({}, "code"), ({"code": 1}, "code"), ({"code": "1", "cod": 1}, "cod"), ({"code": "1", "limits": {"memory": "1G"}}, "memory"),
+    ({"code": "1", "limits": {"wall": "100h"}}, "wall"),
+])
+def test_wrong_runs_are_refused_by_name(shared, fields, field):
+    answer = shared.ask("POST", "/run", fields)
+    assert answer.status in (400, 422) and answer.json["error"]["field"] == field, answer
+
+
+def test_a_run_in_a_context_that_is_not_there_is_not_found(shared):
+    error_of(shared.ask("POST", "/run", {"code": "1", "context": "ctx_" + "0" * 22}), 404, "not_found")
+
+
+def test_events_come_as_they_happen(serving, shared):
+    code = "import time, sys\nfor word in 'ab':\n    print(word + 'é', flush=True); time.sleep(0.4)\nprint('!', file=sys.stderr)\n7"
+    seen = [(name, data, time.monotonic()) for name, data in serving.events(shared.path + "/run", {"code": code, "stream": True})]
+    names = [name for name, _, _ in seen if name != "progress"]
+    assert names == ["started", "stdout", "stdout", "stderr", "result", "end"], seen
+    texts = [data["text"] for name, data, _ in seen if name == "stdout"]
+    times = [at for name, _, at in seen if name == "stdout"]
+    assert texts == ["aé\n", "bé\n"] and times[1] - times[0] > 0.2
+    end = seen[-1][1]
+    assert end["id"] == seen[0][1]["id"] and end["stdout"] == "aé\nbé\n" and end["results"][0]["media"]["text/plain"] == "7"
+
+
+def test_a_stream_that_is_refused_has_the_status_of_its_refusal(serving):
+    answer = serving.request("POST", "/v1/sandboxes/sbx_" + "1" * 22 + "/run", {"code": "1", "stream": True})
+    error_of(answer, 404, "not_found")
+
+
+# ---- ends of runs ----
+
+def in_background(call):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    return lambda: (thread.join(PATIENCE_S), results[0])[1]
+
+
+def await_state(sandbox, state):
+    until(lambda: sandbox.ask("GET", "/contexts").json["contexts"][0]["state"] == state)
+
+
+def test_a_run_is_interrupted_and_a_second_one_meanwhile_is_a_conflict(shared):
+    shared.run("kept = 'still here'")
+    result = in_background(lambda: shared.run("import time; time.sleep(60)"))
+    await_state(shared, "busy")
+    error_of(shared.ask("POST", "/run", {"code": "1"}), 409, "conflict")
+    error_of(shared.ask("POST", "/fork", {}), 409, "conflict")
+    assert shared.ask("POST", f"/contexts/{shared.context}/interrupt", {}).status == 202
+    ended = result()
+    assert ended["status"] == "interrupted" and ended["cause"] == "cancelled" and not ended["died"], ended
+    assert shared.run("kept")["results"][0]["media"]["text/plain"] == "'still here'"
+
+
+def test_time_is_limited_and_can_be_extended(shared):
+    result = shared.run("while True: pass", limits={"wall": "300ms"})
+    assert result["cause"] == "wall_time" and result["timed_out"] and result["status"] == "interrupted" and not result["died"]
+    longer = in_background(lambda: shared.run("import time; time.sleep(1.2); 'done'", limits={"wall": "900ms"}))
+    await_state(shared, "busy")
+    assert shared.ask("POST", f"/contexts/{shared.context}/extend", {"ms": 5000}).status == 200
+    assert longer()["results"][0]["media"]["text/plain"] == "'done'"
+    error_of(shared.ask("POST", f"/contexts/{shared.context}/extend", {"ms": 5000}), 409, "conflict")
+
+
+def test_a_client_that_goes_away_takes_its_run_with_it(serving, shared):
+    stream = serving.events(shared.path + "/run", {"code": "import time; time.sleep(60)", "stream": True})
+    assert next(stream)[0] == "started"
+    stream.close()
+    await_state(shared, "idle")
+
+
+def test_a_death_is_told_and_the_context_can_be_restarted(serving):
+    sandbox = make(serving, limits={"memory": "256M"}, runs_max=50)
+    result = sandbox.run("x = bytearray(1 << 30)")
+    assert result["died"] and result["cause"] == "memory" and result["exit_code"] is None and "256 MiB" in result["detail"], result
+    error_of(sandbox.ask("POST", "/run", {"code": "1"}), 410, "gone")
+    context, = sandbox.ask("GET", "/contexts").json["contexts"]
+    assert context["state"] == "ended" and context["cause"] == "memory"
+    assert sandbox.ask("POST", f"/contexts/{context['id']}/restart", {}).json["state"] == "idle"
+    assert sandbox.run("1 + 1")["results"][0]["media"]["text/plain"] == "2"
+    sandbox.close()
+
+
+def test_runs_are_counted(serving):
+    sandbox = make(serving, runs_max=2)
+    sandbox.run("1")
+    sandbox.run("1")
+    assert error_of(sandbox.ask("POST", "/run", {"code": "1"}), 409, "conflict")["field"] == "runs_max"
+    sandbox.close()
+
+
+# ---- deadlines ----
+
+def test_time_and_idleness_end_a_sandbox_by_themselves(serving):
+    short, idle, kept = make(serving, ttl="1500ms"), make(serving, idle="1500ms"), make(serving, ttl="1s")
+    assert kept.ask("POST", "/extend", {"ttl": "1h"}).json["expires_at"] > kept.view["expires_at"]
+    for sandbox, cause, word in ((short, "wall_time", "time is over"), (idle, "cancelled", "idle")):
+        view = until(lambda: (view := sandbox.ask("GET").json)["state"] == "ended" and view)
+        assert view["cause"] == cause and word in view["detail"], view
+        error = error_of(sandbox.ask("POST", "/run", {"code": "1"}), 410, "gone")
+        assert error["cause"] == cause and word in error["message"], error
+    assert kept.ask("GET").json["state"] == "running"
+    error_of(kept.ask("POST", "/extend", {"ttl": "1000h"}), 422, "unprocessable")
+    kept.close()
+
+
+# ---- contexts, forks, checkpoints ----
+
+def test_contexts_are_apart(shared):
+    context = shared.ask("POST", "/contexts", {"language": "bash"}).json
+    assert context["language"] == "bash" and context["state"] == "idle", context
+    assert shared.run("there=yes; echo $there", context=context["id"])["stdout"] == "yes\n"
+    assert shared.run("'there' in dir()")["results"][0]["media"]["text/plain"] == "False"
+    assert len(shared.ask("GET", "/contexts").json["contexts"]) == 2
+    assert shared.ask("DELETE", f"/contexts/{context['id']}").status == 204
+    error_of(shared.ask("DELETE", f"/contexts/{context['id']}"), 404, "not_found")
+    assert shared.ask("DELETE", f"/contexts/{shared.context}").status == 409
+
+
+def test_forks_have_the_state_and_share_nothing_after(serving):
+    first = make(serving, metadata={"family": "one"})
+    first.run("numbers = [1]; open('/tmp/file', 'w').write('first')")
+    forks = [Sandbox(serving, view) for view in first.ask("POST", "/fork", {"count": 2}).json["sandboxes"]]
+    assert len({first.id, *(fork.id for fork in forks)}) == 3 and all(fork.view["parent"] == first.id for fork in forks)
+    for number, sandbox in enumerate([first, *forks]):
+        sandbox.run(f"numbers.append({number}); open('/tmp/file', 'a').write('{number}')")
+    said = [sandbox.run("print(numbers, open('/tmp/file').read())")["stdout"] for sandbox in [first, *forks]]
+    assert said == [f"[1, {number}] first{number}\n" for number in range(3)]
+    first.close()
+    assert forks[0].run("numbers")["results"][0]["media"]["text/plain"] == "[1, 1]"
+    for fork in forks:
+        fork.close()
+
+
+def test_branches_run_side_by_side_each_in_its_copy(serving, shared):
+    shared.run("base = 10")
+    runs = [{"code": f"base += {number}; print(base)"} for number in range(3)] + [{"code": "1 / 0"}]
+    results = shared.ask("POST", "/fork", {"runs": runs}).json["results"]
+    assert [result["stdout"] for result in results] == ["10\n", "11\n", "12\n", ""]
+    assert [result["branch"] for result in results] == [0, 1, 2, 3] and results[3]["error"]["name"] == "ZeroDivisionError"
+    assert shared.run("base")["results"][0]["media"]["text/plain"] == "10"
+    events = list(serving.events(shared.path + "/fork", {"runs": runs[:2], "stream": True}))
+    assert {data["branch"] for name, data in events if name == "stdout"} == {0, 1} and events[-1][0] == "end"
+    assert [result["stdout"] for result in events[-1][1]["results"]] == ["10\n", "11\n"]
+
+
+def test_a_checkpoint_is_returned_to_as_often_as_one_likes(shared):
+    shared.run("past = 'then'; open('/tmp/past', 'w').write('then')")
+    point = shared.ask("POST", "/checkpoints", {"name": "before"}).json
+    assert re.fullmatch(r"cp_[0-9A-Za-z]{22}", point["id"]) and point["name"] == "before"
+    for _ in range(2):
+        shared.run("past = 'now'; open('/tmp/past', 'w').write('now')")
+        view = shared.ask("POST", f"/checkpoints/{point['id']}/rollback", {}).json
+        assert view["contexts"] == [shared.context]
+        assert shared.run("print(past, open('/tmp/past').read())")["stdout"] == "then then\n"
+    assert shared.ask("GET", "/checkpoints").json["checkpoints"] == [point]
+    assert shared.ask("DELETE", f"/checkpoints/{point['id']}").status == 204
+    error_of(shared.ask("POST", f"/checkpoints/{point['id']}/rollback", {}), 404, "not_found")
+
+
+def test_what_cannot_be_forked_says_so(serving):
+    sandbox = make(serving, language="bash")
+    error = error_of(sandbox.ask("POST", "/fork", {}), 422, "unprocessable")
+    assert "python" in error["message"]
+    sandbox.close()
+
+
+def test_two_sandboxes_cannot_see_each_other(serving):
+    one, other = make(serving), make(serving)
+    one.run("open('/tmp/secret', 'w').write('x'); secret = 1; import subprocess; subprocess.Popen(['sleep', '77'])")
+    seen = other.run("""
+import os
+print(os.path.exists('/tmp/secret'), 'secret' in globals())
+print(any('77' in open(f'/proc/{pid}/cmdline').read() for pid in os.listdir('/proc') if pid.isdigit()))
+""")
+    assert seen["stdout"] == "False False\nFalse\n", seen
+    one.close()
+    other.close()
+
+
+# ---- lists and events ----
+
+def test_lists_have_filters_and_pages(serving):
+    mark = os.urandom(4).hex()
+    made = [make(serving, metadata={"mark": mark, "n": str(number % 2)}) for number in range(3)]
+    ids = [sandbox.id for sandbox in made]
+    answer = serving.request("GET", f"/v1/sandboxes?metadata.mark={mark}&state=running").json
+    assert [view["id"] for view in answer["sandboxes"]] == ids and "next" not in answer
+    first = serving.request("GET", f"/v1/sandboxes?metadata.mark={mark}&limit=2").json
+    rest = serving.request("GET", f"/v1/sandboxes?metadata.mark={mark}&limit=2&cursor={first['next']}").json
+    assert [view["id"] for view in first["sandboxes"] + rest["sandboxes"]] == ids and "next" not in rest
+    odd = serving.request("GET", f"/v1/sandboxes?metadata.mark={mark}&metadata.n=1").json["sandboxes"]
+    assert [view["id"] for view in odd] == ids[1:2]
+    for query in ("state=asleep", "limit=0", "limit=many", "colour=red"):
+        error_of(serving.request("GET", "/v1/sandboxes?" + query), 400, "bad_request")
+    for sandbox in made:
+        sandbox.close()
+
+
+def test_what_happens_is_told_as_events(serving):
+    sandbox = make(serving)
+    stream = serving.events(sandbox.path + "/events", method="GET")
+    assert next(stream)[0] == "opened"
+    sandbox.run("1")
+    assert next(stream)[0] == "run_started"
+    name, data = next(stream)
+    assert name == "run_ended" and data["status"] == "ok", data
+    sandbox.close()
+    assert [name for name, _ in stream] == ["ended"]
+
+
+# ---- losses: at the end, for they need servers of their own ----
+
+def test_sandboxes_are_lost_with_their_server_and_that_is_told(fresh):
+    serving = fresh()
+    sandbox = make(serving)
+    sandbox.run("1")
+    deleted = make(serving)
+    deleted.close()
+    os.kill(serving.pid, signal.SIGKILL)
+    lost = until(lambda: answered(lambda: sandbox.ask("GET")))
+    error = error_of(lost, 410, "gone")
+    assert error["cause"] == "host_failure"
+    assert error_of(sandbox.ask("POST", "/run", {"code": "1"}), 410, "gone")["cause"] == "host_failure"
+    error_of(deleted.ask("GET"), 404, "not_found")
+    assert serving.request("GET", "/v1/sandboxes").json["sandboxes"] == []
+    fresh = make(serving)
+    assert fresh.run("2")["status"] == "ok"
+    fresh.close()
+
+
+def answered(call):
+    try:
+        return call()
+    except (OSError, http.client.HTTPException):
+        return None
+
+
+def test_sandboxes_are_lost_with_their_keeper_and_nothing_is_left(fresh, tmp_path):
+    tmp_path.chmod(0o755)
+    first = fresh(data=tmp_path / "data")
+    sandbox = make(first)
+    sandbox.run("import subprocess; subprocess.Popen(['sleep', '1234'])")
+    first.stop(signal.SIGKILL)
+    until(lambda: not any(name == "sleep" and "1234" in cmdline(pid) for pid, name in keeper.processes()[1].items()), 5)
+    second = until(lambda: started(fresh, tmp_path / "data"))
+    lost = Sandbox(second, sandbox.view)
+    assert error_of(lost.ask("GET"), 410, "gone")["cause"] == "host_failure"
+
+
+def started(fresh, data):
+    """The directory is free as soon as the old server has seen that its keeper is gone."""
+    try:
+        return fresh(data=data)
+    except AssertionError:
+        return None
+
+
+def cmdline(pid):
+    try:
+        return pathlib.Path("/proc", str(pid), "cmdline").read_text()
+    except OSError:
+        return ""
