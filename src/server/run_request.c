@@ -137,7 +137,7 @@ static int read_file(struct exchange *exchange, const json_t *item, struct run_f
     return status == -EINVAL ? refuse(exchange, "files", "content_base64: is not base64") : status;
 }
 
-static int read_files(struct exchange *exchange, struct run_request *into)
+int run_request_read_files(struct exchange *exchange, struct run_request *into)
 {
     const json_t *list = json_object_get(into->body, "files");
     size_t index;
@@ -232,7 +232,7 @@ int run_request_read(struct exchange *exchange, struct run_request *ret)
     if (status == 0)
         status = read_preset(exchange, ret);
     if (status == 0)
-        status = read_files(exchange, ret);
+        status = run_request_read_files(exchange, ret);
     if (status == 0)
         status = read_collect(exchange, ret->body, &ret->collect);
     if (status == 0)
