@@ -31,12 +31,23 @@ static bool has_control(const char *text, size_t length)
     return false;
 }
 
+/* The library (0.9.75) joins a line that is folded (it begins with a blank, and belongs to the one before) to
+ * the name of the header instead of its value: `Transfer-Encodingchunked`. Other readers see the header. */
+static bool is_folded(const char *name)
+{
+    static const char *const framers[] = {"Content-Length", "Transfer-Encoding"};
+    for (size_t i = 0; i < sizeof framers / sizeof *framers; i++)
+        if (strncasecmp(name, framers[i], strlen(framers[i])) == 0 && name[strlen(framers[i])])
+            return true;
+    return false;
+}
+
 static enum MHD_Result look_at(void *data, enum MHD_ValueKind kind, const char *name, size_t name_length,
                                const char *value, size_t value_length)
 {
     (void)kind;
     struct framing *framing = data;
-    if (!is_name(name, name_length))
+    if (!is_name(name, name_length) || is_folded(name))
         framing->problem = "the name of a header has characters that no name has";
     else if (value && has_control(value, value_length))
         framing->problem = "the value of a header has control characters";
