@@ -10,6 +10,7 @@
 #include "server/tenant.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@ enum {
     DISCARD_MAX = 8 << 20, /* of a body that nobody wants, so that its sender gets to read the answer … */
     DISCARD_STREAM_MAX = 1 << 30, /* … and of one that was to be large */
     DRAIN_STEP_US = 5000,
+    CROWD = 256, /* connections at one time */
 };
 
 static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
@@ -225,13 +227,27 @@ static void complete(void *data, struct MHD_Connection *connection, void **state
     exchange_let_go(exchange);
 }
 
+/* After a crowd its memory goes back to the system; the C library would keep it for the next one. */
+static void forget_crowd(struct server *server, int now)
+{
+    int most = atomic_load(&server->connections_most);
+    if (most >= CROWD && now < most / 2 &&
+        atomic_compare_exchange_strong(&server->connections_most, &most, now))
+        malloc_trim(0);
+}
+
 static void count_connection(void *data, struct MHD_Connection *connection, void **state,
                              enum MHD_ConnectionNotificationCode code)
 {
     (void)connection;
     (void)state;
     struct server *server = data;
-    atomic_fetch_add(&server->metrics.connections, code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1);
+    int step = code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1;
+    int now = (int)atomic_fetch_add(&server->metrics.connections, step) + step;
+    if (step < 0)
+        forget_crowd(server, now);
+    else if (now > atomic_load(&server->connections_most))
+        atomic_store(&server->connections_most, now); /* a race loses one: it is no exact figure */
 }
 
 static void keep_quiet(void *data, const char *format, va_list arguments)
