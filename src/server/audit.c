@@ -177,6 +177,8 @@ static void audit_recover(struct audit *audit, int *ret_lost)
         }
         atomic_store(&slot->taken, 0);
     }
+    /* All of it was looked at just now; few slots are in use at one time. What is in the file stays there. */
+    madvise(audit->slots, (size_t)AUDIT_SLOTS * sizeof *audit->slots, MADV_DONTNEED);
 }
 
 /* A line that was torn by a death is cut off: its slot is still taken, and gives it anew. */
