@@ -109,7 +109,8 @@ def test_refusals_as_json_are_the_same(remote, line):
     assert json.loads(there.stdout) == json.loads(here.stdout)
 
 
-@pytest.mark.parametrize("stdin", [b"", b"text\n", b"nul \0 there", bytes(range(256)) * 2000])
+@pytest.mark.parametrize("stdin", [b"", b"text\n", b"nul \0 there", bytes(range(256)) * 2000],
+                         ids=["none", "text", "nul", "large"])
 def test_stdin_arrives(cloche, stdin):
     done = cloche("run", "-e", "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())", input=stdin)
     assert done.stdout.decode().strip() == hashlib.sha256(stdin).hexdigest(), done
