@@ -136,6 +136,9 @@ export async function a_dropped_file_is_given_to_runs({ page, shot }) {
   await shot("data-profile");
   await page.click("text=Use in a run");
   assert.match(await page.inputValue(".editor-area"), /read_csv\("\/data\/input\/garden\.csv"\)/);
+  await page.click("nav >> text=Session");
+  await run(page, "import os; os.listdir('/data/input')");
+  assert.match(await page.textContent("#output .result-text"), /garden\.csv/);
   await page.click("[aria-label='Remove garden.csv']");
   await page.waitForSelector(".chip", { state: "detached" });
 }
@@ -254,6 +257,8 @@ export async function a_session_outlives_a_reload({ page }) {
   await run(page, "kept = 'still here'");
   await page.reload();
   await page.waitForSelector(".tree-row >> nth=1");
+  assert.equal(await page.textContent("#output-title"), "Step 1");
+  assert.equal(await page.textContent("#run-text"), "Run");
   await run(page, "kept");
   assert.match(await page.textContent("#output .result-text"), /still here/);
   await page.click("#session-new");
