@@ -2,7 +2,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all demo test test-sanitized test-vm bench soak fuzz format clean install
+.PHONY: all demo test test-sanitized test-vm bench soak fuzz format clean install deb
 
 all:
 	@setup/install build
@@ -17,6 +17,7 @@ demo:
 test:
 	@setup/install build test
 	@$(MAKE) --no-print-directory all
+	@setup/install-node $(BUILD)/node
 	@tests/run $(BUILD)
 
 test-sanitized:
@@ -49,6 +50,9 @@ format:
 install: all
 	@meson install -C $(BUILD) --no-rebuild --quiet
 	@setup/load-apparmor $(PREFIX)
+
+deb: all
+	@setup/make-deb $(BUILD)
 
 clean:
 	@rm -rf $(BUILD) build-*

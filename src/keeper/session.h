@@ -153,8 +153,9 @@ int session_check_wall(const struct session *session, int64_t wall_ms, struct er
 
 /* ---- forks ---- */
 
-/* A session of its own with the same state. To be put back. */
-int session_fork(struct session *session, struct session **ret, struct error *err);
+/* A session of its own with the same state, or with that of a checkpoint (NULL: as it is now). To be put
+ * back. */
+int session_fork(struct session *session, const char *checkpoint, struct session **ret, struct error *err);
 
 struct session_branch {
     struct session_order order;

@@ -255,7 +255,8 @@ static int answer_fork(struct session_request *request)
     if (count < 1 || count > SESSION_FORKS_MAX)
         status = error_spec(&err, "count", "count: must be between 1 and %d", SESSION_FORKS_MAX);
     while (status == 0 && made < count)
-        if ((status = session_fork(request->session, &forks[made], &err)) == 0)
+        if ((status = session_fork(request->session, request_text(request, "checkpoint"), &forks[made],
+                                   &err)) == 0)
             made++;
     for (int i = 0; i < made; i++) {
         if (status == 0)

@@ -54,9 +54,11 @@ int wire_send(int fd, json_t *header, struct slice body, const int *fds, size_t 
     if (status == 0 && body.length)
         status = buffer_append(&frame, body.data, body.length);
     free(text);
-    if (status == 0)
-        status = process_send_many(fd, frame.data, 1, fds, count);
-    return status < 0 ? status : send_all(fd, frame.data + 1, frame.length - 1);
+    if (status < 0)
+        return status;
+    /* At once, so that who waits for it is woken once. */
+    int64_t sent = process_send_some(fd, frame.data, frame.length, fds, count);
+    return sent < 0 ? (int)sent : send_all(fd, frame.data + sent, frame.length - (size_t)sent);
 }
 
 static int receive_all(int fd, char *into, size_t length)
@@ -91,28 +93,42 @@ static int receive_part(int fd, size_t length, struct buffer *into)
     return 0;
 }
 
+/* Most are small: header and body come at once, and are taken apart here. */
+static int receive_parts(int fd, const uint32_t *lengths, struct buffer *header, struct buffer *body)
+{
+    size_t all = (size_t)lengths[0] + lengths[1];
+    if (all > STEP) {
+        int status = receive_part(fd, lengths[0], header);
+        return status < 0 ? status : receive_part(fd, lengths[1], body);
+    }
+    int status = receive_part(fd, all, header);
+    if (status == 0 && lengths[1])
+        status = buffer_append(body, header->data + lengths[0], lengths[1]);
+    if (status == 0)
+        header->length = lengths[0];
+    return status;
+}
+
 int wire_receive(int fd, json_t **ret_header, struct buffer *ret_body, int *fds)
 {
     int taken[WIRE_DESCRIPTORS];
     uint32_t lengths[2];
     for (int i = 0; fds && i < WIRE_DESCRIPTORS; i++)
         fds[i] = -1;
-    int got = process_receive_many(fd, lengths, 1, taken, WIRE_DESCRIPTORS);
-    if (got != 1)
+    int got = process_receive_many(fd, lengths, sizeof lengths, taken, WIRE_DESCRIPTORS);
+    if (got <= 0)
         return got < 0 ? got : -EPIPE;
     for (int i = 0; i < WIRE_DESCRIPTORS; i++)
         if (fds)
             fds[i] = taken[i];
         else
             scope_close_fd(&taken[i]);
-    int status = receive_all(fd, (char *)lengths + 1, sizeof lengths - 1);
+    int status = receive_all(fd, (char *)lengths + got, sizeof lengths - (size_t)got);
     if (status == 0 && (lengths[0] > WIRE_HEADER_MAX || lengths[1] > WIRE_BODY_MAX))
         status = -EPROTO;
     scope_buffer header = {0};
     if (status == 0)
-        status = receive_part(fd, lengths[0], &header);
-    if (status == 0)
-        status = receive_part(fd, lengths[1], ret_body);
+        status = receive_parts(fd, lengths, &header, ret_body);
     if (status == 0) {
         *ret_header = json_loadb(header.data, header.length, 0, NULL);
         if (!json_is_object(*ret_header)) {

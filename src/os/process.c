@@ -161,7 +161,7 @@ union descriptor_space {
     struct cmsghdr align;
 };
 
-int process_send_many(int socket_fd, const void *data, uint32_t length, const int *fds, size_t count)
+int64_t process_send_some(int socket_fd, const void *data, size_t length, const int *fds, size_t count)
 {
     union descriptor_space control = {0};
     struct iovec vector = {.iov_base = (void *)(uintptr_t)data, .iov_len = length};
@@ -181,9 +181,15 @@ int process_send_many(int socket_fd, const void *data, uint32_t length, const in
     do
         sent = sendmsg(socket_fd, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -errno : sent;
+}
+
+int process_send_many(int socket_fd, const void *data, uint32_t length, const int *fds, size_t count)
+{
+    int64_t sent = process_send_some(socket_fd, data, length, fds, count);
     if (sent < 0)
-        return -errno;
-    return (size_t)sent == length ? 0 : -EMSGSIZE;
+        return (int)sent;
+    return sent == length ? 0 : -EMSGSIZE;
 }
 
 int process_send(int socket_fd, const void *data, uint32_t length, int fd)

@@ -68,4 +68,6 @@ int process_receive(int socket_fd, void *into, uint32_t size, int *ret_fd);
 /* The same with several descriptors; places in `fds` for which none came are -1. */
 enum { PROCESS_DESCRIPTORS_MAX = 72 };
 int process_send_many(int socket_fd, const void *data, uint32_t length, const int *fds, size_t count);
+/* As much as goes into a stream at once, with the descriptors: returns the number of bytes. */
+int64_t process_send_some(int socket_fd, const void *data, size_t length, const int *fds, size_t count);
 int process_receive_many(int socket_fd, void *into, uint32_t size, int *fds, size_t room);

@@ -201,21 +201,21 @@ static int watch(struct exchange *exchange)
     return path ? file_talk_watch(exchange, (const char *const[]){"watch", path, NULL}) : 0;
 }
 
-#define FILES "/v1/sandboxes/{id}/files"
-
 static const struct route rows[] = {
-    {"GET", FILES, download, 0, "read a file of a sandbox"},
-    {"PUT", FILES, upload, ROUTE_STREAMS_BODY, "write a file of a sandbox", .chunk = begin_upload,
-     .chunk_done = file_talk_put_free},
-    {"DELETE", FILES, remove_one, 0, "remove a file or directory of a sandbox"},
-    {"GET", FILES "/stat", stat_one, 0, "what a path of a sandbox is"},
-    {"GET", FILES "/list", list, 0, "the entries of a directory of a sandbox"},
-    {"POST", FILES "/mkdir", make_directory, 0, "make a directory in a sandbox, and those above it"},
-    {"POST", FILES "/move", move, 0, "move a file or directory of a sandbox"},
-    {"GET", FILES "/tar", download_tar, 0, "a directory of a sandbox as a tar archive"},
-    {"PUT", FILES "/tar", upload_tar, ROUTE_STREAMS_BODY, "unpack a tar archive in a sandbox",
-     .chunk = begin_tar, .chunk_done = file_talk_put_free},
-    {"GET", FILES "/watch", watch, 0, "changes below a directory of a sandbox, as they happen"},
+    {"GET", "/v1/sandboxes/{id}/files", download, 0, "read a file of a sandbox"},
+    {"PUT", "/v1/sandboxes/{id}/files", upload, ROUTE_STREAMS_BODY, "write a file of a sandbox",
+     .chunk = begin_upload, .chunk_done = file_talk_put_free},
+    {"DELETE", "/v1/sandboxes/{id}/files", remove_one, 0, "remove a file or directory of a sandbox"},
+    {"GET", "/v1/sandboxes/{id}/files/stat", stat_one, 0, "what a path of a sandbox is"},
+    {"GET", "/v1/sandboxes/{id}/files/list", list, 0, "the entries of a directory of a sandbox"},
+    {"POST", "/v1/sandboxes/{id}/files/mkdir", make_directory, 0,
+     "make a directory in a sandbox, and those above it"},
+    {"POST", "/v1/sandboxes/{id}/files/move", move, 0, "move a file or directory of a sandbox"},
+    {"GET", "/v1/sandboxes/{id}/files/tar", download_tar, 0, "a directory of a sandbox as a tar archive"},
+    {"PUT", "/v1/sandboxes/{id}/files/tar", upload_tar, ROUTE_STREAMS_BODY,
+     "unpack a tar archive in a sandbox", .chunk = begin_tar, .chunk_done = file_talk_put_free},
+    {"GET", "/v1/sandboxes/{id}/files/watch", watch, 0,
+     "changes below a directory of a sandbox, as they happen"},
 };
 
 const struct route_family routes_box_files = ROUTE_FAMILY(rows);

@@ -96,11 +96,12 @@ static bool is_hash(const char *text)
     return strlen(text) == STORE_HASH_LENGTH && strspn(text, "0123456789abcdefABCDEF") == STORE_HASH_LENGTH;
 }
 
-/* The tenant's own; who has none has the server's. */
-static int64_t upload_quota(struct exchange *exchange)
+/* The tenant's, and the operator's for all of them. */
+static int64_t quota_of(struct exchange *exchange)
 {
-    int64_t used, quota = tenant_quota(exchange_tenant(exchange), QUOTA_uploads, &used);
-    return quota == QUOTA_NONE ? exchange_server(exchange)->policy.upload_quota_bytes : quota;
+    int64_t used, most = exchange_server(exchange)->policy.upload_quota_bytes;
+    int64_t own = tenant_quota(exchange_tenant(exchange), QUOTA_uploads, &used);
+    return own < most ? own : most;
 }
 
 static int read_terms(struct exchange *exchange, struct upload_terms *terms, struct error *err)
@@ -112,7 +113,7 @@ static int read_terms(struct exchange *exchange, struct upload_terms *terms, str
                                    .name = exchange_part(exchange, 0),
                                    .total_bytes = -1,
                                    .body_bytes = exchange_body_announced(exchange),
-                                   .quota_bytes = upload_quota(exchange),
+                                   .quota_bytes = quota_of(exchange),
                                    .sha256 = exchange_header(exchange, "X-Content-SHA256")};
     if (!store_is_name(terms->name))
         return error_spec(
@@ -284,7 +285,7 @@ static int list_files(struct exchange *exchange)
         json_array_append_new(list, file_to_json(&files[i]));
     json_t *answer = json_pack("{s:o, s:I, s:I}", "files", list, "used_bytes",
                                (json_int_t)store_used_bytes(server->store, tenant), "quota_bytes",
-                               (json_int_t)upload_quota(exchange));
+                               (json_int_t)quota_of(exchange));
     if (count > shown)
         json_object_set_new(answer, "next", json_string(files[shown - 1].name));
     free(files);

@@ -2,13 +2,14 @@
  * comes back only what the answer is made of is taken, and kept for the next time that its tenant asks. */
 #include "base/scope.h"
 #include "keeper/client.h"
+#include "server/admission.h"
 #include "server/api_files.h"
+#include "server/encoding.h"
+#include "server/gate.h"
 #include "server/keeper_link.h"
 #include "server/server.h"
 #include "server/store.h"
 #include "server/tenant.h"
-#include "server/admission.h"
-#include "server/gate.h"
 
 #include <errno.h>
 #include <string.h>
@@ -68,10 +69,10 @@ static json_t *read_result(const struct result *result, const struct buffer *jso
     return profile;
 }
 
-static json_t *run_tool(struct server *server, int file_fd, struct error *err)
+static json_t *run_spec(struct server *server, const struct spec *spec, int file_fd, struct gate_pass *pass,
+                        struct error *err)
 {
-    scope_spec *spec = make_spec(server, err);
-    struct result *result = spec ? result_new() : NULL;
+    struct result *result = result_new();
     if (!result)
         return NULL;
     scope_buffer json = {0};
@@ -88,7 +89,39 @@ static json_t *run_tool(struct server *server, int file_fd, struct error *err)
     if (status < 0 && link >= 0)
         keeper_link_drop(server);
     json_t *profile = status < 0 ? NULL : read_result(result, &json, err);
+    if (status == 0)
+        gate_end(pass, 0,
+                 &(struct gate_outcome){.cause = cause_names[result->cause],
+                                        .detail = result->detail,
+                                        .exit_code = result->exit_code,
+                                        .usage = &result->usage});
     result_free(result);
+    return profile;
+}
+
+/* NULL without an error: the answer is set already. */
+static json_t *run_tool(struct exchange *exchange, int file_fd, struct error *err)
+{
+    struct server *server = exchange_server(exchange);
+    scope_spec *spec = make_spec(server, err);
+    struct gate_pass *pass = NULL;
+    char id[IDENTIFIER_SIZE];
+    if (!spec)
+        return NULL;
+    const int64_t *limit = spec->limits.value;
+    const struct admission_need need = {
+        .memory_bytes = limit[LIMIT_memory], .millicpus = limit[LIMIT_cpus], .disk_bytes = limit[LIMIT_disk]};
+    if (gate_enter(exchange, &need, &pass) < 0)
+        return NULL;
+    encoding_new_identifier("run_", id);
+    gate_note(pass, exchange,
+              &(struct gate_run){.id = id,
+                                 .language = spec->language,
+                                 .isolation = isolation_names[spec->isolation],
+                                 .image = server->policy.image,
+                                 .code = {spec->code.data, spec->code.length}});
+    json_t *profile = run_spec(server, spec, file_fd, pass, err);
+    gate_leave(pass);
     return profile;
 }
 
@@ -194,16 +227,12 @@ static int reply_new(struct exchange *exchange, const struct stored *file)
 {
     struct server *server = exchange_server(exchange);
     struct error err = {0};
-    struct gate_pass *pass = NULL;
-    const struct admission_need need = {.memory_bytes = server->policy.defaults.value[LIMIT_memory],
-                                        .millicpus = server->policy.defaults.value[LIMIT_cpus]};
-    if (gate_enter(exchange, &need, &pass) < 0)
-        return 0;
     scope_fd fd = store_open_content(server->store, file->sha256);
-    json_t *given = fd < 0 ? NULL : run_tool(server, fd, &err);
+    json_t *given = fd < 0 ? NULL : run_tool(exchange, fd, &err);
     if (fd < 0)
         error_host(&err, fd, "cannot open the file");
-    gate_leave(pass);
+    if (!given && !err.kind)
+        return 0;
     json_t *profile = given ? check_profile(given) : NULL;
     json_decref(given);
     if (!profile)

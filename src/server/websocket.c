@@ -202,12 +202,14 @@ static int accept_text(const char *key, char *into)
 const char *websocket_problem(const struct exchange *exchange)
 {
     const char *upgrade = exchange_header(exchange, "Upgrade");
+    const char *connection = exchange_header(exchange, "Connection");
     const char *version = exchange_header(exchange, "Sec-WebSocket-Version");
     const char *key = exchange_header(exchange, "Sec-WebSocket-Key");
-    return !upgrade || strcasecmp(upgrade, "websocket") != 0 ? "this is for a WebSocket: ask for an upgrade"
-           : !version || strcmp(version, "13") != 0          ? "the version of WebSockets must be 13"
-           : !key || strlen(key) != KEY_LENGTH               ? "Sec-WebSocket-Key is missing or wrong"
-                                                             : NULL;
+    return !upgrade || strcasecmp(upgrade, "websocket") != 0   ? "this is for a WebSocket: ask for an upgrade"
+           : !connection || !strcasestr(connection, "upgrade") ? "Connection must be Upgrade"
+           : !version || strcmp(version, "13") != 0            ? "the version of WebSockets must be 13"
+           : !key || strlen(key) != KEY_LENGTH                 ? "Sec-WebSocket-Key is missing or wrong"
+                                                               : NULL;
 }
 
 int exchange_reply_websocket(struct exchange *exchange, void (*talk)(struct websocket *socket, void *data),

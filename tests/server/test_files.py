@@ -231,9 +231,9 @@ def test_wrong_lifetime(clean, ttl):
 
 
 def test_file_expires(clean):
-    upload(clean, "soon?ttl=1s", b"x")
+    upload(clean, "soon?ttl=2s", b"x")
     assert names(clean) == ["soon"]
-    time.sleep(1.6)
+    time.sleep(2.1)
     assert clean.get("/v1/files/soon").status == 404 and names(clean) == []
     assert not (clean.data / "store" / sha256(b"x")[:2] / sha256(b"x")).exists()
 
@@ -357,9 +357,9 @@ def test_profile_is_kept(clean):
     assert clean.get("/v1/files/a.csv/profile").body == first.body
     assert time.monotonic() - started < 0.2
     digest = first.json["sha256"]
-    assert (clean.data / "profiles" / "user" / digest).exists()
+    assert (clean.data / "profiles" / "local" / digest).exists()
     clean.delete("/v1/files/a.csv")
-    assert not (clean.data / "profiles" / "user" / digest).exists()
+    assert not (clean.data / "profiles" / "local" / digest).exists()
 
 
 @pytest.mark.parametrize("content, name", [(b'{"a":1}\n{"a":2}\n', "jsonl"), (b'[{"a":1}]', "json"), (os.urandom(50_000), "unknown"),

@@ -313,6 +313,22 @@ def test_a_checkpoint_is_returned_to_as_often_as_one_likes(shared):
     error_of(shared.ask("POST", f"/checkpoints/{point['id']}/rollback", {}), 404, "not_found")
 
 
+def test_a_checkpoint_is_forked_and_the_sandbox_stays_as_it_is(serving):
+    sandbox = make(serving)
+    sandbox.run("moment = 'then'")
+    point = sandbox.ask("POST", "/checkpoints", {}).json["id"]
+    sandbox.run("moment = 'now'")
+    forks = [Sandbox(serving, view) for view in sandbox.ask("POST", "/fork", {"count": 2, "checkpoint": point}).json["sandboxes"]]
+    for fork in forks:
+        assert fork.run("print(moment); moment = 'later'")["stdout"] == "then\n"
+        assert fork.view["parent"] == sandbox.id and fork.context != sandbox.context
+    assert sandbox.run("print(moment)")["stdout"] == "now\n"
+    error_of(sandbox.ask("POST", "/fork", {"checkpoint": "cp_none"}), 404, "not_found")
+    error_of(sandbox.ask("POST", "/fork", {"checkpoint": point, "runs": [{"code": "1"}]}), 400, "bad_request")
+    for one in [*forks, sandbox]:
+        one.close()
+
+
 def test_what_cannot_be_forked_says_so(serving):
     sandbox = make(serving, language="bash")
     error = error_of(sandbox.ask("POST", "/fork", {}), 422, "unprocessable")

@@ -1,6 +1,7 @@
 /* What the server may have the keeper do with files: hand over its own, and nothing by a path. */
 #include "harness.h"
 
+#include "keeper/data_directory.h"
 #include "keeper/handed.h"
 #include "keeper/run_service.h"
 #include "keeper/wire.h"
@@ -13,6 +14,7 @@ static int make_file(const char *directory, const char *name, char *path, size_t
     snprintf(path, size, "%s/%s", directory, name);
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
+    assert_int_equal(fchown(fd, data_directory_owner(), data_directory_owner()), 0);
     return fd;
 }
 
@@ -82,6 +84,9 @@ static void output_is_made_anew_and_never_taken_from_what_is_there(void **state)
     struct error err = {0};
     make_place(place, sizeof place);
     int parent = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (data_directory_owner() != geteuid()) /* a directory of somebody else's, as O_PATH gives it */
+        assert_true(handed_make_output(parent, &err) < 0);
+    assert_int_equal(chown(place, data_directory_owner(), data_directory_owner()), 0);
     snprintf(trap, sizeof trap, "%s/files", place);
     assert_int_equal(symlink("/etc", trap), 0);
     assert_true(handed_make_output(parent, &err) < 0);
