@@ -79,14 +79,16 @@ static int next_events(void *data, struct buffer *into)
         scope_buffer lines = {0};
         if (exchange_client_is_gone(watch->exchange) || receive_frame(watch, &frame, &lines) < 0)
             return -EPIPE;
-        bool is_end = json_is_true(json_object_get(frame, "end")), is_refused = json_object_get(frame, "error");
+        bool is_end = json_is_true(json_object_get(frame, "end")),
+             is_refused = json_object_get(frame, "error");
         if (json_object_get(frame, "last"))
             watch->since = json_integer_value(json_object_get(frame, "last"));
         json_decref(frame);
         if (lines.length && tell_lines(lines.data, into) < 0)
             return -ENOMEM;
         if (is_refused && watch->link < 0) /* one that asks finds it gone */
-            event_append(into, "ended", json_pack("{s:s, s:s}", "cause", "cancelled", "detail", "it was deleted"));
+            event_append(into, "ended",
+                         json_pack("{s:s, s:s}", "cause", "cancelled", "detail", "it was deleted"));
         if (is_end || is_refused)
             return 0;
         if (quiet * 1000 >= PULSE_MS && event_append_pulse(into) < 0) /* a frame comes every second */
