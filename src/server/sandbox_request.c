@@ -92,8 +92,9 @@ static const struct {
 
 static int refusal_row(const struct error *err)
 {
+    bool is_hosts = err->kind == ERROR_HOST; /* then only "not now" is more than a failure */
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-        if (refusals[i].code == err->code)
+        if (refusals[i].code == err->code && (!is_hosts || err->code == -EAGAIN))
             return (int)i;
     return -1;
 }
