@@ -116,11 +116,12 @@ static json_t *run_tool(struct exchange *exchange, int file_fd, struct error *er
     if (gate_enter(exchange, &need, &pass) < 0)
         return NULL;
     encoding_new_identifier("run_", id);
-    gate_note(pass, &(struct gate_run){.id = id,
-                                       .language = spec->language,
-                                       .isolation = isolation_names[spec->isolation],
-                                       .image = server->policy.image,
-                                       .code = {spec->code.data, spec->code.length}});
+    gate_note(pass, exchange,
+              &(struct gate_run){.id = id,
+                                 .language = spec->language,
+                                 .isolation = isolation_names[spec->isolation],
+                                 .image = server->policy.image,
+                                 .code = {spec->code.data, spec->code.length}});
     json_t *profile = run_spec(server, spec, file_fd, pass, err);
     gate_leave(pass);
     return profile;
