@@ -5,6 +5,7 @@ import { execute } from "./execute.js";
 import { Record } from "./output.js";
 
 const KEPT = "cloche-session";
+const CANNOT = [400, 404, 409, 410, 422, 501]; // answers to what a server, a language or a box that is gone cannot do
 const KEPT_MOST = 2 << 20; // characters that are kept over a reload
 
 export class Session extends EventTarget {
@@ -136,7 +137,7 @@ export class Session extends EventTarget {
     this.#changed();
     await execute(`/v1/sandboxes/${branch.sandbox}/run`, { code }, { record: step.record, on, signal });
     const { result, failure } = step.record;
-    step.state = failure || (result?.status && result.status !== "ok") || result?.died ? "error" : "ok";
+    step.state = failure || result?.died || ["error", "exit"].includes(result?.status) || result?.timed_out ? "error" : "ok";
     if (result?.died || failure?.status === 404 || failure?.status === 410) this.#lose(branch.sandbox);
     else if (!failure) await this.#remember(step, branch);
     this.#changed();
@@ -173,7 +174,7 @@ export class Session extends EventTarget {
       if (this.isHead(step)) return (await api.post(`/v1/sandboxes/${from.sandbox}/fork`, { count: 1 })).sandboxes[0];
       if (step.checkpoint) return await this.#forkOfCheckpoint(step, from);
     } catch (error) {
-      if (![404, 409, 410, 422, 501].includes(error.status)) throw error;
+      if (!CANNOT.includes(error.status)) throw error;
     }
     return this.#replay(step);
   }
@@ -198,7 +199,7 @@ export class Session extends EventTarget {
       const told = await api.post(`/v1/sandboxes/${from.sandbox}/checkpoints/${step.checkpoint}/rollback`, {});
       if (told?.contexts) sandbox = told;
     } catch (error) {
-      if (![404, 409, 410, 422, 501].includes(error.status)) throw error;
+      if (!CANNOT.includes(error.status)) throw error;
       sandbox = await this.#replay(step);
       api.remove(`/v1/sandboxes/${from.sandbox}`).catch(() => {});
     }

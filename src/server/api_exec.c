@@ -216,7 +216,7 @@ static int exec(struct exchange *exchange)
                           .started_us = clock_monotonic_us(),
                           .command = COMMAND_LINK_UNSET};
     json_t *terms = NULL;
-    if (sandbox_gate_enter(exchange, 1, false, &terms, &exec->pass) < 0) {
+    if (sandbox_gate_enter(exchange, 1, true, &terms, &exec->pass) < 0) {
         json_decref(request);
         exec_free(exec);
         return 0;

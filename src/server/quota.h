@@ -17,12 +17,12 @@ enum quota_unit {
 /* field, option, unit, placeholder, default, what it counts. The default is text, so that help and table
  * cannot differ. */
 #define QUOTA_ROWS(X)                                                                                        \
-    X(boxes, "boxes", QUOTA_COUNT, "NUMBER", "20", "live sandboxes at one time")                             \
+    X(boxes, "boxes", QUOTA_COUNT, "NUMBER", "20", "boxes of live sandboxes, checkpoints too")               \
     X(runs, "runs", QUOTA_COUNT, "NUMBER", "16", "runs at one time, those that wait included")               \
     X(runs_minute, "runs-minute", QUOTA_COUNT, "NUMBER", "600", "runs a minute")                             \
     X(cpu_hour, "cpu-hour", QUOTA_MS, "TIME", "2h", "CPU time an hour, of all runs together")                \
     X(memory, "memory", QUOTA_BYTES, "SIZE", "8G", "memory limits of all runs at one time, together")        \
-    X(disk, "disk", QUOTA_BYTES, "SIZE", "8G", "disk limits of all live sandboxes and runs, together")       \
+    X(disk, "disk", QUOTA_BYTES, "SIZE", "8G", "disk limits of all boxes and runs, together")                \
     X(uploads, "uploads", QUOTA_BYTES, "SIZE", "10G", "bytes of uploaded files that are kept")
 
 enum quota_field {

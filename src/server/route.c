@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct route_family *const families[] = {
-    &routes_system, &routes_run,       &routes_sandbox, &routes_context, &routes_fork,
-    &routes_exec,   &routes_box_files, &routes_files,   &routes_web,     &routes_state};
-
 static int hex_digit(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -82,9 +78,9 @@ const struct route *route_find(const char *method, const char *path, char **ret_
 {
     size_t used = 0;
     ret_allowed[0] = '\0';
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
-        for (size_t i = 0; i < families[f]->count; i++) {
-            const struct route *route = &families[f]->routes[i];
+    for (size_t f = 0; route_families[f]; f++)
+        for (size_t i = 0; i < route_families[f]->count; i++) {
+            const struct route *route = &route_families[f]->routes[i];
             if (!matches(route->pattern, path, NULL))
                 continue;
             if (method_fits(method, route->method)) {
@@ -103,7 +99,7 @@ const struct route *route_find(const char *method, const char *path, char **ret_
 
 void route_each(void (*call)(void *data, const struct route *route), void *data)
 {
-    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
-        for (size_t i = 0; i < families[f]->count; i++)
-            call(data, &families[f]->routes[i]);
+    for (size_t f = 0; route_families[f]; f++)
+        for (size_t i = 0; i < route_families[f]->count; i++)
+            call(data, &route_families[f]->routes[i]);
 }

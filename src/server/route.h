@@ -37,6 +37,8 @@ struct route_family {
         .routes = rows, .count = sizeof(rows) / sizeof *(rows)                                               \
     }
 
+/* All of them, with a NULL at the end: in route_table.c, so that tests can have tables of their own. */
+extern const struct route_family *const route_families[];
 extern const struct route_family routes_system, routes_run, routes_sandbox, routes_context, routes_fork,
     routes_exec, routes_box_files, routes_files, routes_web, routes_state;
 

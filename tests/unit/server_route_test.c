@@ -18,12 +18,9 @@ static const struct route rows[] = {
     {"DELETE", "/a/{x}/b/{y}", nothing, 0, ""},
     {"GET", "/rest/{x}/{path...}", nothing, 0, ""},
 };
-static const struct route none[1];
 
-const struct route_family routes_system = ROUTE_FAMILY(rows);
-const struct route_family routes_run = {none, 0}, routes_sandbox = {none, 0}, routes_files = {none, 0},
-                          routes_web = {none, 0}, routes_state = {none, 0}, routes_context = {none, 0},
-                          routes_fork = {none, 0}, routes_exec = {none, 0}, routes_box_files = {none, 0};
+static const struct route_family family = ROUTE_FAMILY(rows);
+const struct route_family *const route_families[] = {&family, NULL};
 
 /* The pattern and the parts, or the methods that are allowed, as one text. */
 static void expect(const char *method, const char *path, const char *expected)

@@ -112,7 +112,7 @@ static void levels_are_claimed_and_released(void **state)
     assert_string_equal(refusal.code, "quota");
     assert_string_equal(refusal.field, "boxes");
     assert_true(refusal_retry_after_s(&refusal) >= 1);
-    assert_non_null(strstr(refusal.message, "live sandboxes"));
+    assert_non_null(strstr(refusal.message, "boxes of live sandboxes"));
     tenant_release(acme, &box, false);
     assert_true(tenant_claim(acme, &box, &refusal));
     assert_false(tenant_claim(acme, &three, &refusal));

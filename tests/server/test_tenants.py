@@ -1,0 +1,567 @@
+"""Keys, tenants, quotas, the queue, Idempotency-Key and the audit log, on a server with keys."""
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+
+import box
+import pytest
+import server
+
+SOURCES = sorted((box.ROOT / "src" / "server").glob("*.c"))
+ROUTES = sorted({found for path in SOURCES for found in re.findall(r'\{\s*"([A-Z]+)",\s*"(/[^"]*)"', path.read_text())})
+OPEN = {("GET", "/"), ("GET", "/assets/{path...}"), ("GET", "/health"), ("GET", "/ready"), ("GET", "/v1/openapi.json")}
+CONFIG = "server.cpus = 2\nserver.queue = 24\nserver.queue_wait = 3s\n"
+TENANTS = {  # their quotas, where they differ from the defaults
+    "alice": (), "bob": (), "hog": (), "guest": (),
+    "few-boxes": ("--boxes", 2), "few-runs": ("--runs", 2), "slow": ("--runs-minute", 2), "little-cpu": ("--cpu-hour", "200ms"),
+    "little-memory": ("--memory", "600M"), "little-disk": ("--disk", "150M"), "little-uploads": ("--uploads", 100000),
+}
+
+
+def key_command(data, *words):
+    done = subprocess.run([box.CLOCHE, "key", *map(str, words), "--data", data], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+class Keyed:
+    """A server and the keys of its tenants; each tenant is an attribute with the methods of a server."""
+
+    def __init__(self):
+        self.place = pathlib.Path(tempfile.mkdtemp(prefix="cloche-tenants-"))
+        self.data = self.place / "data"
+        self.config = self.place / "config"
+        self.config.write_text(CONFIG)
+        self.keys = {name: key_command(self.data, "add", "--tenant", name, *quotas) for name, quotas in TENANTS.items()}
+        self.start()
+
+    def start(self):
+        self.server = server.Server("--spares", "2", "--preload", "json", "--config", self.config, data=self.data)
+
+    def request(self, tenant, method, path, body=None, headers=None, connection=None):
+        given = {"Authorization": f"Bearer {self.keys[tenant]}"} if tenant else {}
+        return self.server.request(method, path, body, {**given, **(headers or {})}, connection)
+
+    def run(self, tenant, headers=None, **fields):
+        return self.request(tenant, "POST", "/v1/run", fields, headers)
+
+    def audit(self, **fields):
+        lines = [json.loads(line) for line in (self.data / "audit" / "runs.jsonl").read_text().splitlines()]
+        return [line for line in lines if all(line.get(name) == value for name, value in fields.items())]
+
+    def close(self):
+        self.server.close()
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def keyed(census):
+    started = Keyed()
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def alone(census):
+    """A server without keys. Started with the first test: one that is ended while it warms up takes its time."""
+    with server.Server("--spares", "0", "--preload", "json") as started:
+        yield started
+
+
+def together(count, call):
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        return list(pool.map(call, range(count)))
+
+
+def refused(answer, field, status=429):
+    assert answer.status == status, answer
+    assert answer.error["code"] == {429: "quota", 422: "unprocessable", 413: "too_large"}[status] and answer.error["field"] == field
+    assert answer.error["message"] and (status != 429 or int(answer.headers["Retry-After"]) >= 1)
+
+
+# ---- keys ----
+
+def test_routes_are_found_at_all():
+    assert {("POST", "/v1/run"), ("POST", "/v1/sandboxes/{id}/run"), ("PUT", "/v1/files/{name}"), ("GET", "/metrics")} <= set(ROUTES)
+
+
+def test_without_a_key_every_route_answers_alike(keyed):
+    connection = keyed.server.connect()
+    seen = set()
+    for method, pattern in ROUTES + [("GET", "/v1/nothing"), ("PATCH", "/v1/run")]:
+        answer = keyed.server.request(method, re.sub(r"\{[^}]*\}", "x", pattern), connection=connection)
+        if (method, pattern) in OPEN:
+            assert answer.status != 401, (method, pattern)
+            continue
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+        seen.add((answer.status, answer.body))
+        assert answer.status == 401 and answer.error["code"] == "unauthorized", (method, pattern, answer)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("value", ["", "cl_", "cl_" + "A" * 43, "cl_" + "A" * 44, "A" * 46, "cl_" + "é" * 43, "x" * 5000, "cl_" + "0" * 42 + "\t"])
+def test_keys_that_are_none_are_refused(keyed, value):
+    for name, text in (("Authorization", f"Bearer {value}"), ("X-API-Key", value), ("Authorization", f"Basic {value}")):
+        answer = keyed.request(None, "GET", "/v1/stats", headers={name: text.encode("utf-8")})
+        assert answer.status == 401 and answer.error["code"] == "unauthorized", answer
+
+
+def test_a_key_with_one_wrong_character_is_none(keyed):
+    right = keyed.keys["alice"]
+    for at in (0, 3, 20, 45):
+        wrong = right[:at] + ("A" if right[at] != "A" else "B") + right[at + 1:]
+        assert keyed.request(None, "GET", "/v1/stats", headers={"X-API-Key": wrong}).status == 401
+    for other in (right[:-1], right + "A", hashlib.sha256(right.encode()).hexdigest()):
+        assert keyed.request(None, "GET", "/v1/stats", headers={"X-API-Key": other}).status == 401
+
+
+def test_both_headers_take_a_key(keyed):
+    assert keyed.request("alice", "GET", "/v1/stats").status == 200
+    assert keyed.request(None, "GET", "/v1/stats", headers={"X-API-Key": keyed.keys["alice"]}).status == 200
+    assert keyed.request(None, "GET", "/v1/stats", headers={"Authorization": f"bearer  {keyed.keys['alice']}"}).status == 200
+
+
+def test_keys_come_and_go_while_the_server_runs(keyed):
+    key = key_command(keyed.data, "add", "--tenant", "late")
+    headers = {"X-API-Key": key}
+    assert keyed.request(None, "GET", "/v1/stats", headers=headers).json["tenant"]["name"] == "late"
+    key_command(keyed.data, "limit", "--tenant", "late", "--boxes", 7)
+    assert keyed.request(None, "GET", "/v1/stats", headers=headers).json["tenant"]["quotas"]["boxes"] == {"used": 0, "limit": 7}
+    other = key_command(keyed.data, "add", "--tenant", "late")
+    listed = [line.split() for line in key_command(keyed.data, "list").splitlines()]
+    ids = [line[0] for line in listed if line and line[0].startswith("key_") and line[-1] == "late"]
+    assert len(ids) == 2
+    key_command(keyed.data, "remove", ids[0])
+    assert keyed.request(None, "GET", "/v1/stats", headers=headers).status == 401
+    assert keyed.request(None, "GET", "/v1/stats", headers={"X-API-Key": other}).status == 200
+    key_command(keyed.data, "remove", "--tenant", "late")
+    assert keyed.request(None, "GET", "/v1/stats", headers={"X-API-Key": other}).status == 401
+
+
+def test_keys_are_stored_hashed_and_nothing_is_open_to_others(keyed):
+    assert keyed.run("alice", code="print('a word that is not to be found')").status == 200
+    for path in keyed.data.rglob("*"):
+        if path.is_file() and path.name != "underway":
+            text = path.read_bytes()
+            assert not [name for name, key in keyed.keys.items() if key.encode()[3:] in text], path
+            assert b"a word that is not" not in text or path.name == "journal", path
+    assert keyed.data.stat().st_mode & 0o777 == 0o700
+    if os.geteuid() == 0:
+        assert keyed.data.stat().st_uid != 0 and (keyed.data / "keys").stat().st_uid == 0
+
+
+def test_the_command_says_what_is_wrong(keyed):
+    for words, told in ((("add",), "--tenant"), (("add", "--tenant", "../x"), "no name"), (("remove", "key_none"), "no key"),
+                        (("limit", "--tenant", "alice"), "at least one"), (("add", "--tenant", "x", "--boxes", "many"), "whole number"),
+                        (("burn",), "there are add, list, limit, remove")):
+        done = subprocess.run([box.CLOCHE, "key", *words, "--data", keyed.data], capture_output=True, text=True)
+        assert done.returncode == 250 and told in done.stderr, (words, done)
+
+
+def test_stats_tell_that_there_are_keys(keyed):
+    stats = keyed.request("alice", "GET", "/v1/stats").json
+    assert stats["single_user"] is False and stats["tenant"]["name"] == "alice"
+    assert stats["queue"]["cpus_total"] == 2 and stats["queue"]["depth"] == 24
+    assert "with keys" in "".join(keyed.server.said)
+
+
+def test_another_address_needs_a_key(census, tmp_path):
+    done = subprocess.run([box.CLOCHE, "serve", "--listen", "0.0.0.0:0", "--data", tmp_path / "data"], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 250 and "key" in done.stderr, done
+
+
+def test_the_first_key_ends_the_single_user(alone):
+    assert alone.get("/v1/stats").json["single_user"] is True and alone.get("/v1/stats").json["tenant"]["name"] == "local"
+    assert "single-user" in "".join(alone.said)
+    key = key_command(alone.data, "add", "--tenant", "first")
+    assert alone.get("/v1/stats").status == 401
+    assert alone.get("/v1/stats", headers={"X-API-Key": key}).json["single_user"] is False
+    (alone.data / "keys").unlink()
+    assert alone.get("/v1/stats").status == 401
+
+
+# ---- kill -9 ----
+
+def kill_during_run(keyed, pid, name):
+    """Kills a process while a run with a key is under way; returns that run's request."""
+    body, headers = {"code": f"import time; time.sleep(5) # {name}"}, {"Idempotency-Key": name}
+
+    def ask():
+        try:
+            keyed.request("alice", "POST", "/v1/run", body, headers)
+        except (OSError, http_error):
+            pass
+    asking = threading.Thread(target=ask)
+    asking.start()
+    deadline = time.monotonic() + 10
+    while keyed.request("alice", "GET", "/v1/stats").json["queue"]["running"] == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    asking.join()
+    return body, headers
+
+
+http_error = server.http.client.HTTPException
+
+
+def await_answer(keyed):
+    deadline = time.monotonic() + 15
+    while True:
+        try:
+            if keyed.request("alice", "GET", "/v1/stats").status == 200:
+                return
+        except (OSError, http_error):
+            pass
+        assert time.monotonic() < deadline, "".join(keyed.server.said)
+        time.sleep(0.05)
+
+
+def test_a_killed_server_leaves_one_outcome_for_each_run(keyed):
+    done = keyed.run("alice", {"Idempotency-Key": "before"}, code="print('before')")
+    code = "import time; time.sleep(5) # server"
+    body, headers = kill_during_run(keyed, keyed.server.pid, "server")
+    await_answer(keyed)
+    for _ in range(2):
+        answer = keyed.request("alice", "POST", "/v1/run", body, headers)
+        assert answer.status == 500 and answer.error["code"] == "host_failure" and answer.headers["Idempotency-Replayed"] == "true"
+    (line,) = keyed.audit(code_sha256=hashlib.sha256(code.encode()).hexdigest())
+    assert line["cause"] == "host_failure" and line["tenant"] == "alice"
+    assert keyed.run("alice", {"Idempotency-Key": "before"}, code="print('before')").body == done.body
+
+
+def test_a_killed_keeper_leaves_one_outcome_for_each_run(keyed):
+    done = keyed.run("alice", {"Idempotency-Key": "before 2"}, code="print('before')")
+    code = "import time; time.sleep(5) # keeper"
+    body, headers = kill_during_run(keyed, keyed.server.process.pid, "keeper")
+    keyed.server.process.wait()
+    keyed.server.close()
+    keyed.start()
+    answer = keyed.request("alice", "POST", "/v1/run", body, headers)
+    assert answer.status == 500 and answer.error["code"] == "host_failure", answer
+    assert len(keyed.audit(code_sha256=hashlib.sha256(code.encode()).hexdigest())) == 1
+    assert keyed.run("alice", {"Idempotency-Key": "before 2"}, code="print('before')").body == done.body
+
+
+# ---- what is another tenant's does not exist ----
+
+@pytest.fixture(scope="module")
+def belongings(keyed):
+    """One of each kind of alice's."""
+    sandbox = keyed.request("alice", "POST", "/v1/sandboxes", {"metadata": {"secret": "alice"}}).json
+    point = keyed.request("alice", "POST", f"/v1/sandboxes/{sandbox['id']}/checkpoints", {}).json
+    assert keyed.request("alice", "PUT", "/v1/files/alice.csv", b"a,b\n1,2\n").status in (200, 201)
+    result = keyed.run("alice", code="open('/data/output/x.txt','w').write('secret')", collect="url").json
+    url = result["files"][0]["url"]
+    assert keyed.request("alice", "GET", url).body == b"secret"
+    yield {"sandbox": sandbox["id"], "context": sandbox["contexts"][0], "point": point["id"], "file": "alice.csv", "run": result["id"]}
+    keyed.request("alice", "DELETE", f"/v1/sandboxes/{sandbox['id']}")
+
+
+@pytest.fixture
+def command(keyed, belongings, request):
+    """A command of alice's that runs meanwhile."""
+    if "{exec}" not in request.node.callspec.params["pattern"]:
+        yield belongings
+        return
+    connection = keyed.server.connect()
+    stream = keyed.server.open_stream(connection, f"/v1/sandboxes/{belongings['sandbox']}/exec", {"command": ["sleep", "60"], "stream": True},
+                                      headers={"Authorization": f"Bearer {keyed.keys['alice']}"})
+    name, started = next(server.read_events(stream))
+    assert name == "started"
+    yield {**belongings, "exec": started["id"]}
+    stream.close()
+    connection.close()
+
+
+STRANGE = {"sandbox": "sbx_" + "0" * 22, "context": "ctx_" + "0" * 22, "point": "cp_" + "0" * 22, "file": "nobody.csv", "run": "run_" + "0" * 22,
+           "exec": "exec_" + "0" * 22}
+WEBSOCKET = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
+BODIES = {"/run": {"code": "1"}, "/extend": {"ttl": "1h"}, "/contexts/{context}/extend": {"ms": 1000}, "/exec": {"command": ["true"]},
+          "/exec/{exec}/signal": {"signal": "TERM"}, "/mkdir": {"path": "/tmp/x"}, "/move": {"from": "/tmp/x", "to": "/tmp/y"}}
+
+
+def body_for(pattern):
+    return next((BODIES[end] for end in sorted(BODIES, key=len, reverse=True) if pattern.endswith(end)), None)
+
+
+def filled(pattern, ids):
+    if pattern.startswith("/v1/files"):
+        return re.sub(r"\{[^}]*\}", ids["file"], pattern)
+    if pattern.startswith("/v1/runs"):
+        return pattern.replace("{id}", ids["run"]).replace("{path...}", "x.txt")
+    names = {"{id}": ids["sandbox"], "{context}": ids["context"], "{checkpoint}": ids["point"], "{exec}": ids.get("exec", "")}
+    path = re.sub(r"\{[^}]*\}", lambda found: names[found.group()], pattern)
+    return path + ("?path=/tmp/x" if "/files" in path else "")
+
+
+def without_ids(answer, ids):
+    text = answer.body.decode()
+    for name in sorted(ids.values(), key=len, reverse=True):
+        text = text.replace(name, "ID")
+    headers = {name: value for name, value in answer.headers.items() if name not in ("Date", "Content-Length")}
+    return answer.status, text, headers
+
+
+WITH_IDS = [(method, pattern) for method, pattern in ROUTES if "{" in pattern and (method, pattern) not in OPEN
+            and not (method == "PUT" and pattern == "/v1/files/{name}")]  # a name of one's own: nobody else's is touched
+
+
+@pytest.mark.parametrize("method, pattern", WITH_IDS, ids=lambda value: str(value))
+def test_what_is_another_tenants_answers_as_what_does_not_exist(keyed, command, method, pattern):
+    belongings = command
+    body = body_for(pattern)
+    if method == "PUT":
+        body = b"x"
+    elif body is None and method == "POST":
+        body = {}
+    headers = WEBSOCKET if pattern.endswith("/pty") else {}
+    theirs = keyed.request("bob", method, filled(pattern, belongings), body, headers)
+    nobodys = keyed.request("bob", method, filled(pattern, STRANGE), body, headers)
+    assert without_ids(theirs, belongings) == without_ids(nobodys, STRANGE)
+    assert theirs.status == 404 and theirs.error["code"] == "not_found", theirs
+    once = keyed.request("bob", method, filled(pattern, belongings), body, {**headers, "Idempotency-Key": f"matrix {method} {pattern}"})
+    assert without_ids(once, belongings)[:2] == without_ids(nobodys, STRANGE)[:2]
+
+
+def test_after_all_that_alice_has_everything(keyed, belongings):
+    found = keyed.request("alice", "GET", f"/v1/sandboxes/{belongings['sandbox']}").json
+    assert found["state"] == "running" and [point["id"] for point in found["checkpoints"]] == [belongings["point"]]
+    assert keyed.request("alice", "GET", "/v1/files/alice.csv").body == b"a,b\n1,2\n"
+    assert keyed.request("alice", "POST", f"/v1/sandboxes/{belongings['sandbox']}/run", {"code": "print(1)"}).json["stdout"] == "1\n"
+
+
+def test_lists_show_ones_own(keyed, belongings):
+    assert keyed.request("bob", "GET", "/v1/sandboxes").json == {"sandboxes": []}
+    assert keyed.request("bob", "GET", "/v1/sandboxes?metadata.secret=alice").json == {"sandboxes": []}
+    assert keyed.request("bob", "GET", "/v1/files").json["files"] == []
+    assert [one["id"] for one in keyed.request("alice", "GET", "/v1/sandboxes").json["sandboxes"]] == [belongings["sandbox"]]
+
+
+def test_the_same_file_name_is_another_file(keyed, belongings):
+    assert keyed.request("bob", "PUT", "/v1/files/alice.csv", b"mine").status in (200, 201)
+    assert keyed.request("alice", "GET", "/v1/files/alice.csv").body == b"a,b\n1,2\n"
+    assert keyed.run("bob", code="print(open('/data/input/d').read())", files=[{"name": "d", "upload": "alice.csv"}]).json["stdout"] == "mine\n"
+    assert keyed.request("bob", "DELETE", "/v1/files/alice.csv").status == 204
+    theirs = keyed.run("bob", code="1", files=[{"name": "d", "upload": "alice.csv"}])
+    nobodys = keyed.run("bob", code="1", files=[{"name": "d", "upload": "nobody.csv"}])
+    assert theirs.status == nobodys.status >= 400
+    assert theirs.body.replace(b"alice", b"nobody") == nobodys.body
+
+
+# ---- quotas ----
+
+def test_boxes(keyed):
+    made = [keyed.request("few-boxes", "POST", "/v1/sandboxes", {}) for _ in range(3)]
+    assert [answer.status for answer in made[:2]] == [201, 201]
+    refused(made[2], "boxes")
+    one = made[0].json["id"]
+    for path, body in ((f"/v1/sandboxes/{one}/fork", {}), (f"/v1/sandboxes/{one}/contexts", {}), (f"/v1/sandboxes/{one}/checkpoints", {})):
+        refused(keyed.request("few-boxes", "POST", path, body), "boxes")
+    assert keyed.request("few-boxes", "DELETE", f"/v1/sandboxes/{made[1].json['id']}").status == 204
+    refused(keyed.request("few-boxes", "POST", f"/v1/sandboxes/{one}/fork", {"count": 2}), "boxes")
+    refused(keyed.request("few-boxes", "POST", f"/v1/sandboxes/{one}/fork", {"count": 3}), "boxes", 422)
+    assert keyed.request("few-boxes", "POST", f"/v1/sandboxes/{one}/checkpoints", {}).status == 201
+    assert keyed.request("few-boxes", "GET", "/v1/stats").json["tenant"]["quotas"]["boxes"] == {"used": 2, "limit": 2}
+    refused(keyed.request("few-boxes", "POST", "/v1/sandboxes", {}), "boxes")
+    assert keyed.request("few-boxes", "DELETE", f"/v1/sandboxes/{one}").status == 204
+
+
+def test_boxes_also_when_many_are_asked_for_at_once(keyed):
+    answers = together(6, lambda _: keyed.request("few-boxes", "POST", "/v1/sandboxes", {}))
+    live = [answer.json["id"] for answer in answers if answer.status == 201]
+    assert len(live) <= 2 and {answer.status for answer in answers} <= {201, 429}
+    for name in live:
+        assert keyed.request("few-boxes", "DELETE", f"/v1/sandboxes/{name}").status == 204
+
+
+def test_runs_at_one_time(keyed):
+    answers = together(4, lambda _: keyed.run("few-runs", code="import time; time.sleep(0.7)"))
+    assert sorted(answer.status for answer in answers) == [200, 200, 429, 429]
+    refused(next(answer for answer in answers if answer.status == 429), "runs")
+    assert keyed.run("few-runs", code="1").status == 200
+
+
+def test_runs_a_minute(keyed):
+    answers = [keyed.run("slow", code="1") for _ in range(3)]
+    assert [answer.status for answer in answers] == [200, 200, 429]
+    refused(answers[2], "runs_minute")
+    assert 1 <= int(answers[2].headers["Retry-After"]) <= 30
+
+
+def test_cpu_time_an_hour(keyed):
+    spent = keyed.run("little-cpu", code="import time\nwhile time.process_time() < 0.25: pass")
+    assert spent.status == 200
+    answer = keyed.run("little-cpu", code="1")
+    refused(answer, "cpu_hour")
+    assert int(answer.headers["Retry-After"]) > 60
+    assert keyed.request("little-cpu", "GET", "/v1/files").status == 200
+
+
+def test_memory_of_runs_at_one_time(keyed):
+    refused(keyed.run("little-memory", code="1", limits={"memory": "700M"}), "memory", 422)
+    answers = together(2, lambda _: keyed.run("little-memory", code="import time; time.sleep(0.5)"))
+    assert sorted(answer.status for answer in answers) == [200, 429]
+    refused(next(answer for answer in answers if answer.status == 429), "memory")
+
+
+def test_disk_of_boxes_and_runs(keyed):
+    refused(keyed.run("little-disk", code="1", limits={"disk": "200M"}), "disk", 422)
+    made = keyed.request("little-disk", "POST", "/v1/sandboxes", {"limits": {"disk": "100M"}})
+    assert made.status == 201, made
+    refused(keyed.request("little-disk", "POST", "/v1/sandboxes", {"limits": {"disk": "100M"}}), "disk")
+    refused(keyed.request("little-disk", "POST", f"/v1/sandboxes/{made.json['id']}/contexts", {}), "disk")
+    assert keyed.request("little-disk", "DELETE", f"/v1/sandboxes/{made.json['id']}").status == 204
+
+
+def test_bytes_of_uploads(keyed):
+    assert keyed.request("little-uploads", "PUT", "/v1/files/one", b"x" * 60000).status in (200, 201)
+    answer = keyed.request("little-uploads", "PUT", "/v1/files/two", b"x" * 60000)
+    assert answer.status == 429 and answer.error["code"] == "quota", answer
+    assert keyed.request("little-uploads", "GET", "/v1/files").json["quota_bytes"] == 100000
+
+
+# ---- the queue ----
+
+def test_a_hog_makes_others_wait_for_one_of_its_runs_at_most(keyed):
+    """Two run at one time; the hog has sixteen in line, each half a second."""
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        hogs = [pool.submit(keyed.run, "hog", code="import time; time.sleep(0.4)") for _ in range(12)]
+        time.sleep(0.3)
+        waiting = keyed.request("guest", "GET", "/v1/stats").json["queue"]
+        before = time.monotonic()
+        for _ in range(2):
+            assert keyed.run("guest", code="print(1)").status == 200
+        took_s = time.monotonic() - before
+        statuses = [hog.result().status for hog in hogs]
+    assert waiting["waiting"] >= 5 and waiting["running"] == 2
+    assert took_s < 1.8, "the guest stood behind all of the hog's"
+    assert set(statuses) <= {200, 503} and statuses.count(200) >= 8
+
+
+def test_who_waits_too_long_is_told_to_come_again(keyed):
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        long = [pool.submit(keyed.run, "hog", code="import time; time.sleep(3.6)") for _ in range(2)]
+        time.sleep(0.3)
+        answer = keyed.run("guest", {"Idempotency-Key": "late"}, code="print(1)")
+        assert answer.status == 503 and answer.error["code"] == "overloaded" and int(answer.headers["Retry-After"]) >= 1
+        assert [run.result().status for run in long] == [200, 200]
+    again = keyed.run("guest", {"Idempotency-Key": "late"}, code="print(1)")  # nothing was done: the key is free
+    assert again.status == 200 and "Idempotency-Replayed" not in again.headers
+
+
+def test_control_traffic_does_not_wait(keyed):
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        runs = [pool.submit(keyed.run, "hog", code="while True: pass", limits={"wall": "600ms"}) for _ in range(4)]
+        time.sleep(0.1)
+        before = time.monotonic()
+        for _ in range(20):
+            assert keyed.request("guest", "GET", "/v1/sandboxes").status == 200
+        assert time.monotonic() - before < 1.5
+        assert {run.result().status for run in runs} == {200}
+
+
+# ---- Idempotency-Key ----
+
+def test_the_same_request_runs_once(keyed):
+    headers = {"Idempotency-Key": "one"}
+    first, second = (keyed.run("alice", headers, code="import random; print(random.random())") for _ in range(2))
+    assert first.status == second.status == 200 and first.body == second.body
+    assert "Idempotency-Replayed" not in first.headers and second.headers["Idempotency-Replayed"] == "true"
+    assert len(keyed.audit(run=first.json["id"])) == 1
+
+
+def test_another_request_with_the_key_is_a_conflict(keyed):
+    headers = {"Idempotency-Key": "two"}
+    assert keyed.run("alice", headers, code="print(1)").status == 200
+    for answer in (keyed.run("alice", headers, code="print(2)"), keyed.request("alice", "POST", "/v1/sandboxes", {"code": "print(1)"}, headers)):
+        assert answer.status == 409 and answer.error["code"] == "conflict" and answer.error["field"] == "Idempotency-Key"
+    assert keyed.run("bob", headers, code="print(2)").status == 200  # keys are each tenant's own
+
+
+@pytest.mark.parametrize("key", ["x" * 256, "", "a\tb", "é".encode("utf-8")])
+def test_keys_that_cannot_be_are_refused(keyed, key):
+    answer = keyed.run("alice", {"Idempotency-Key": key}, code="1")
+    assert answer.status == 400 and answer.error["field"] == "Idempotency-Key"
+
+
+def test_of_many_at_once_one_runs_and_all_get_its_outcome(keyed):
+    answers = together(6, lambda _: keyed.run("alice", {"Idempotency-Key": "three"}, code="import time; time.sleep(0.4); print(time.time())"))
+    assert {answer.status for answer in answers} == {200} and len({answer.body for answer in answers}) == 1
+    assert len(keyed.audit(run=answers[0].json["id"])) == 1
+
+
+def test_a_sandbox_is_made_once(keyed):
+    answers = [keyed.request("bob", "POST", "/v1/sandboxes", {"metadata": {"n": "1"}}, {"Idempotency-Key": "box"}) for _ in range(2)]
+    assert [answer.status for answer in answers] == [201, 201] and answers[0].body == answers[1].body
+    assert len(keyed.request("bob", "GET", "/v1/sandboxes?metadata.n=1").json["sandboxes"]) == 1
+    path = f"/v1/sandboxes/{answers[0].json['id']}/run"
+    runs = [keyed.request("bob", "POST", path, {"code": "n = globals().get('n', 0) + 1\nprint(n)"}, {"Idempotency-Key": "in box"}) for _ in range(2)]
+    assert [run.json["stdout"] for run in runs] == ["1\n", "1\n"]
+    assert keyed.request("bob", "DELETE", f"/v1/sandboxes/{answers[0].json['id']}").status == 204
+
+
+def test_a_stream_is_given_again(keyed):
+    headers = {"Idempotency-Key": "stream", "Accept": "text/event-stream"}
+    first, second = (keyed.run("alice", headers, code="print('ä' * 3)", stream=True) for _ in range(2))
+    assert first.status == second.status == 200 and first.body == second.body and b"event: end" in first.body
+    assert second.headers["Content-Type"] == "text/event-stream" and second.headers["Idempotency-Replayed"] == "true"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_goes_away_finds_the_outcome_later(keyed, stream):
+    headers = {"Idempotency-Key": f"gone {stream}", "Authorization": f"Bearer {keyed.keys['alice']}"}
+    body = {"code": "import time; time.sleep(0.6); print('to the end')", "stream": stream}
+    connection = keyed.server.connect()
+    connection.request("POST", "/v1/run", json.dumps(body), headers)
+    time.sleep(0.3)
+    connection.close()
+    answer = keyed.request("alice", "POST", "/v1/run", body, headers)
+    assert answer.status == 200 and b"to the end" in answer.body and answer.headers["Idempotency-Replayed"] == "true"
+
+
+def test_a_long_outcome_is_only_noted(keyed):
+    headers = {"Idempotency-Key": "long"}
+    first, second = (keyed.run("alice", headers, code="print('x' * 1500000)") for _ in range(2))
+    assert first.status == second.status == 200 and len(first.json["stdout"]) == 1500001
+    assert second.json["outcome_kept"] is False and second.json["outcome_bytes"] == len(first.body)
+
+
+def test_a_mistake_is_given_again_and_a_quota_is_not(keyed):
+    wrong = [keyed.run("bob", {"Idempotency-Key": "wrong"}, code="1", limits={"memory": "lots"}) for _ in range(2)]
+    assert wrong[0].status == wrong[1].status >= 400 and wrong[0].body == wrong[1].body
+    over = [keyed.run("slow", {"Idempotency-Key": "over"}, code="1") for _ in range(2)]
+    assert [answer.status for answer in over] == [429, 429] and "Idempotency-Replayed" not in over[1].headers
+
+
+# ---- the audit log ----
+
+def test_each_run_has_a_line(keyed):
+    code = "open('/data/output/a', 'w').write('x'); import sys; sys.exit(3)"
+    result = keyed.run("alice", code=code, language="python", limits={"memory": "300M"}).json
+    (line,) = keyed.audit(run=result["id"])
+    assert line["tenant"] == "alice" and line["key"].startswith("key_") and line["endpoint"] == "POST /v1/run"
+    assert line["code_sha256"] == hashlib.sha256(code.encode()).hexdigest() and line["limits"]["memory"] == 300 << 20
+    assert line["isolation"] == result["isolation"] and line["cause"] == "exit" and line["exit_code"] == 3
+    assert line["usage"]["wall_ms"] == pytest.approx(result["usage"]["wall_ms"], abs=0.01)
+    assert line["files"] == [{"path": "a", "size": 1, "sha256": hashlib.sha256(b"x").hexdigest()}] and line["at"] < line["ended_at"]
+
+
+def test_runs_of_sandboxes_have_lines_too(keyed, belongings):
+    path = f"/v1/sandboxes/{belongings['sandbox']}"
+    one = keyed.request("alice", "POST", f"{path}/run", {"code": "2 + 2"}).json
+    many = keyed.request("alice", "POST", f"{path}/fork", {"runs": [{"code": "print(1)"}, {"code": "1 / 0"}]}).json["results"]
+    (line,) = keyed.audit(run=one["id"])
+    assert line["sandbox"] == belongings["sandbox"] and line["endpoint"] == "POST /v1/sandboxes/{id}/run" and line["cause"] == "exit"
+    for code, result in zip(("print(1)", "1 / 0"), many):
+        (line,) = keyed.audit(run=result["id"])
+        assert line["code_sha256"] == hashlib.sha256(code.encode()).hexdigest()
