@@ -101,7 +101,10 @@ int websocket_take(struct websocket *socket, websocket_message call, void *data)
     socket->call_data = data;
     int status = wslay_event_recv(socket->frames) == 0 ? flush(socket) : -EPIPE;
     socket->call = NULL;
-    return status < 0 || wslay_event_get_close_received(socket->frames) ? -EPIPE : 0;
+    /* Who breaks the rules is told so, and not read any more. */
+    bool is_over =
+        wslay_event_get_close_received(socket->frames) || !wslay_event_get_read_enabled(socket->frames);
+    return status < 0 || is_over ? -EPIPE : 0;
 }
 
 int websocket_send(struct websocket *socket, bool is_text, struct slice bytes)

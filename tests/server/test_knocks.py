@@ -433,8 +433,16 @@ def test_wrong_frames_end_the_connection_only(knocked, terminal, name, early):
             connection.shutdown(socket.SHUT_WR)
         except OSError:
             pass
+        started = time.monotonic()
         server.read_until_quiet(connection, 5)
+        assert time.monotonic() - started < PROMPT_S, "the server did not close it"
     settled(knocked, before)
+
+
+def test_keys_typed_along_with_the_handshake_are_not_left_lying(knocked, terminal):
+    with shake_hands(knocked, terminal, more=frame(2, b"echo $((6*7)) && exit\n")) as connection:
+        raw = server.read_until_quiet(connection, 5)
+    assert b"42" in raw and b'"end"' in raw, raw
 
 
 # ---- at the very end ----
