@@ -165,6 +165,7 @@ static void upgraded(void *data, struct MHD_Connection *connection, void *state,
     static const struct wslay_event_callbacks callbacks = {
         .recv_callback = receive, .send_callback = transmit, .on_msg_recv_callback = on_message};
     struct websocket *socket = data;
+    socket->exchange->upgrading = NULL;
     socket->fd = fd;
     socket->handle = handle;
     socket->early = early_length ? malloc(early_length) : NULL;
@@ -238,5 +239,18 @@ int exchange_reply_websocket(struct exchange *exchange, void (*talk)(struct webs
     }
     MHD_add_response_header(response, MHD_HTTP_HEADER_UPGRADE, "websocket");
     MHD_add_response_header(response, "Sec-WebSocket-Accept", accepted);
+    exchange->upgrading = socket;
     return reply_set(exchange, 101, NULL, response);
+}
+
+/* The library tells us when the 101 is out, and says nothing when it never will be: the client was gone, or
+ * its HTTP is too old. */
+void websocket_abandon(struct exchange *exchange)
+{
+    struct websocket *socket = exchange->upgrading;
+    if (!socket)
+        return;
+    exchange->upgrading = NULL;
+    socket->discard(socket->data);
+    socket_free(socket);
 }
