@@ -201,7 +201,7 @@ def test_stream_that_is_never_read(knocked):
     assert Weight(knocked.pid).private_kb < before.private_kb + (16 << 10)
     for connection in held:
         connection.close()
-    settled(knocked, before, spare_kb=8 << 10)
+    settled(knocked, before, spare_kb=48 << 10)  # of what the runs had written last; the C library keeps some for the next
 
 
 # ---- lengths and where a request ends ----
