@@ -17,6 +17,7 @@ demo:
 test:
 	@setup/install build test
 	@$(MAKE) --no-print-directory all
+	@setup/install-node $(BUILD)/node
 	@tests/run $(BUILD)
 
 test-sanitized:

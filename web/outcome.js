@@ -45,7 +45,7 @@ export function describe(result, limits) {
     const name = SIGNALS[result.signal] ?? `signal ${result.signal}`;
     return ["bad", `Ended by ${name}`, result.detail ?? "A signal ended the program."];
   }
-  if (CAUSES[result.cause]) {
+  if (CAUSES[result.cause] && !(result.status === "interrupted" && result.cause === "cancelled")) {
     const [tone, title, sentence] = CAUSES[result.cause](result, limits);
     const lost = result.died ? " The session's box is gone with it." : "";
     return [tone, title, (result.detail && result.cause === "host_failure" ? result.detail : sentence) + lost];

@@ -114,7 +114,7 @@ export class OutputView {
         failure.field && h("p", { class: "muted" }, `Field: ${failure.field}`)));
     }
     if (!result) return;
-    if (result.error && result.status !== "ok") this.place.append(errorView(result.error));
+    if (result.error && result.status !== "ok" && result.cause !== "cancelled") this.place.append(errorView(result.error));
     if (result.files?.length || result.not_collected?.length) {
       this.place.append(filesView(result.files ?? [], result.not_collected, this.addressFor));
     }

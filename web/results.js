@@ -7,7 +7,8 @@ import { Table, parseCsv } from "./table.js";
 const TABLE = "application/vnd.cloche.table+json";
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml"];
 const PREVIEW_MOST = 8 << 20;
-const FRAME_POLICY = "default-src 'none'; style-src 'self'; img-src data:";
+// A document of no origin is not its own 'self': the place of the style sheet is named.
+const FRAME_POLICY = `default-src 'none'; style-src ${location.origin}; img-src data:`;
 
 // Addresses of Blobs live until the page goes or the next run clears them.
 const addresses = new Set();
@@ -39,26 +40,31 @@ function pictureOf(blob, name) {
 // How tall the page in a frame will be: it is a document of no origin, so nobody can ask it.
 function heightOf(page) {
   const rows = page.querySelectorAll("tr").length;
-  const pictures = page.querySelectorAll("img, svg").length;
+  const pictures = page.querySelectorAll("img[src], svg").length;
   const blocks = page.querySelectorAll("p, h1, h2, h3, h4, li, pre, div > br").length;
-  const letters = page.body.textContent.length;
+  const letters = page.textContent.length;
   return Math.min(460, 26 + rows * 30 + pictures * 220 + blocks * 30 + (rows ? 0 : Math.ceil(letters / 90) * 22));
 }
 
-// HTML of a guest: a frame with no origin, no scripts, no forms, no way out, and a policy of its own on top of ours. Its
-// styles would be refused anyway; they are taken out so that the console stays quiet.
+// HTML of a guest: a frame with no origin, no scripts, no forms, no way out, and a policy of its own on top of ours. What
+// would be refused anyway is taken out, so that the console stays quiet.
 export function frameOf(html) {
-  const page = new DOMParser().parseFromString(html, "text/html"); // inert: nothing in it is loaded or run
+  const template = document.createElement("template"); // inert: nothing in it is loaded or run
+  template.innerHTML = html;
+  const page = template.content;
   for (const element of page.querySelectorAll("script, style, link, meta, base, iframe, frame, object, embed")) element.remove();
   for (const element of page.querySelectorAll("*")) {
-    for (const { name } of [...element.attributes]) if (name === "style" || name.startsWith("on")) element.removeAttribute(name);
+    for (const { name, value } of [...element.attributes]) {
+      const leaves = (name === "src" || name === "srcset") && !value.startsWith("data:");
+      if (leaves || name === "style" || name.startsWith("on")) element.removeAttribute(name);
+    }
   }
   const theme = document.documentElement.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   const frame = h("iframe", { class: "result-frame", sandbox: "", title: "Page made by the run", referrerpolicy: "no-referrer", loading: "eager" });
   frame.style.height = `${heightOf(page)}px`;
   frame.srcdoc = `<!doctype html><html class="${theme}"><head><meta charset="utf-8">`
     + `<meta http-equiv="Content-Security-Policy" content="${FRAME_POLICY}">`
-    + `<link rel="stylesheet" href="${new URL("./frame.css", import.meta.url)}"></head><body>${page.body.innerHTML}</body></html>`;
+    + `<link rel="stylesheet" href="${new URL("./frame.css", import.meta.url)}"></head><body>${template.innerHTML}</body></html>`;
   return frame;
 }
 

@@ -63,7 +63,7 @@ function metaOf(row) {
   if (step.state === "start") return format.ago(step.at);
   if (step.state === "running") return "running";
   const took = step.record.result?.duration_ms ?? step.record.result?.usage?.wall_ms;
-  const how = step.left ? "left behind" : step.state === "error" ? (step.record.result?.error?.name ?? "failed") : null;
+  const how = step.left ? "left behind" : step.record.result?.cause === "cancelled" ? "interrupted" : step.state === "error" ? (step.record.result?.error?.name ?? "failed") : null;
   return [`step ${step.id}`, took !== undefined && format.milliseconds(took), how].filter(Boolean).join(" · ");
 }
 

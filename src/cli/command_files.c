@@ -13,7 +13,7 @@ static const struct option_row options[] = {
 const struct command command_files = {
     .name = "files",
     .place = COMMAND_ON_SERVER,
-    .usage = "files put|get|list|remove|profile … | FROM TO",
+    .usage = "files put|get|list|… NAME | FROM TO",
     .summary = "uploads of a server, and files of its sandboxes",
     .description =
         "put FILE [NAME]      uploads a file (- for stdin); one that was broken off goes on where it "

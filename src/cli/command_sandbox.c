@@ -31,7 +31,7 @@ static const struct option_row options[] = {
 const struct command command_sandbox = {
     .name = "sandbox",
     .place = COMMAND_ON_SERVER,
-    .usage = "sandbox create|list|show|run|exec|… [SANDBOX]",
+    .usage = "sandbox create|list|run|exec|… [SANDBOX]",
     .summary = "boxes of a server that stay between runs",
     .description =
         "create                        opens a sandbox and prints its id.\n"
@@ -40,7 +40,7 @@ const struct command command_sandbox = {
         "run SANDBOX FILE | -e CODE    runs code in its interpreter, which keeps variables, imports and "
         "files.\n"
         "exec SANDBOX -- COMMAND…      runs a command beside it, in the same box.\n"
-        "restart SANDBOX               gives it a fresh interpreter; files stay.\n"
+        "restart SANDBOX               gives it a fresh interpreter, in a fresh box.\n"
         "interrupt SANDBOX             interrupts the run that is under way.\n"
         "extend SANDBOX TIME           lets it live that long from now on.\n"
         "delete SANDBOX…               ends it, with everything in it.\n\n"

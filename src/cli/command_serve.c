@@ -189,9 +189,15 @@ struct greeting {
     bool keys;
 };
 
-static void greet(void *data)
+static void greet(void *data, int deaths)
 {
     const struct greeting *greeting = data;
+    if (deaths > 0) {
+        report_error("the server died and was started again (%d)", deaths);
+        return;
+    }
+    if (greeting->given->quiet)
+        return;
     const union address *address = &greeting->place->address;
     bool is_six = address->any.sa_family == AF_INET6;
     char host[INET6_ADDRSTRLEN] = "";

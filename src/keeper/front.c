@@ -227,10 +227,10 @@ static void wind_down(struct child *child, struct service *service, int drain_ms
 }
 
 int front_run(const struct front *front, struct service *service, int stop_fd, int drain_ms,
-              void (*ready)(void *data), void *data, struct error *err)
+              void (*ready)(void *data, int deaths), void *data, struct error *err)
 {
     bool was_ready = false;
-    int backoff_ms = BACKOFF_LEAST_MS;
+    int backoff_ms = BACKOFF_LEAST_MS, deaths = 0;
     for (;;) {
         struct child child = {.pidfd = -1, .door_fd = -1};
         int status = start(front, &child, err);
@@ -242,8 +242,7 @@ int front_run(const struct front *front, struct service *service, int stop_fd, i
             happening = attend(&child, service, stop_fd, is_ready ? -1 : START_MS);
             if (happening != SERVER_READY)
                 break;
-            if (!was_ready)
-                ready(data);
+            ready(data, deaths);
             is_ready = was_ready = true;
         }
         if (happening == STOP_ASKED) {
@@ -253,6 +252,7 @@ int front_run(const struct front *front, struct service *service, int stop_fd, i
         int64_t lived_ms = status < 0 ? 0 : (clock_monotonic_us() - child.started_us) / 1000;
         bury(&child);
         service_end_sessions(service);
+        deaths++;
         if (!was_ready)
             return error_host(err, -EIO, "the server ended before it was ready");
         backoff_ms = lived_ms > SOUND_MS ? BACKOFF_LEAST_MS : backoff_ms;

@@ -36,6 +36,7 @@ int front_find_program(const char *name, struct error *err);
 int front_copy_file(const char *path, const char *field, struct error *err);
 
 /* Serves until stop_fd is readable, then ends the server after what is under way, at most drain_ms. `ready`
- * is called when it answers for the first time. An error only when it never came to that. */
+ * is called each time that it answers, with how often it died before. An error only when it never came to
+ * that. */
 int front_run(const struct front *front, struct service *service, int stop_fd, int drain_ms,
-              void (*ready)(void *data), void *data, struct error *err);
+              void (*ready)(void *data, int deaths), void *data, struct error *err);

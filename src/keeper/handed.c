@@ -78,7 +78,8 @@ int handed_take_inputs(const json_t *list, const int *fds, struct spec *into, st
 int handed_make_output(int parent_fd, struct error *err)
 {
     struct stat what;
-    /* A descriptor with O_PATH can be had of any directory; only in the server's own may it cause a change. */
+    /* A descriptor with O_PATH can be had of any directory; only in the server's own may it cause a change.
+     */
     if (fstat(parent_fd, &what) < 0 || !S_ISDIR(what.st_mode) || what.st_uid != data_directory_owner())
         return error_spec(err, "output", "the directory for the files is not the server's");
     if (mkdirat(parent_fd, "files", 0700) < 0)

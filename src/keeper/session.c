@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "keeper/wire.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +36,10 @@ static void session_free(struct session *session)
     for (int i = 0; i < SESSION_EVENTS_KEPT; i++)
         free(session->events[i]);
     json_decref(session->spec);
+    json_decref(session->inputs);
+    for (int i = 0; session->input_fds && i < WIRE_DESCRIPTORS; i++)
+        scope_close_fd(&session->input_fds[i]);
+    free(session->input_fds);
     free(session->about);
     free(session->owner);
     free(session);
@@ -84,6 +90,18 @@ void session_put(struct session *session)
     free_all(forgotten);
 }
 
+/* They are needed again for every context that is opened or restarted. */
+static int copy_inputs(struct session *session, const struct session_terms *terms)
+{
+    if (json_array_size(terms->inputs) == 0)
+        return 0;
+    session->inputs = json_deep_copy(terms->inputs);
+    session->input_fds = malloc(WIRE_DESCRIPTORS * sizeof *session->input_fds);
+    for (int i = 0; session->input_fds && i < WIRE_DESCRIPTORS; i++)
+        session->input_fds[i] = terms->fds[i] < 0 ? -1 : fcntl(terms->fds[i], F_DUPFD_CLOEXEC, 0);
+    return session->inputs && session->input_fds ? 0 : -ENOMEM;
+}
+
 static int copy_terms(struct session *session, const struct session_terms *terms)
 {
     session->owner = strdup(terms->owner);
@@ -93,7 +111,8 @@ static int copy_terms(struct session *session, const struct session_terms *terms
     session->idle_ms = terms->idle_ms ? terms->idle_ms : SESSION_IDLE_DEFAULT_MS;
     session->runs_max = terms->runs_max ? terms->runs_max : CONTEXT_RUNS_DEFAULT;
     session->is_cold = terms->is_cold;
-    return session->owner && session->spec && (session->about || !terms->about)
+    return session->owner && session->spec && (session->about || !terms->about) &&
+                   copy_inputs(session, terms) == 0
                ? identifier_make("sbx_", session->id)
                : -ENOMEM;
 }

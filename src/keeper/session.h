@@ -47,6 +47,8 @@ struct session_terms {
     const json_t *about; /* the owner's own words, given back as they are; NULL: none */
     int64_t ttl_ms, idle_ms; /* 0: the defaults */
     int runs_max;            /* 0: CONTEXT_RUNS_DEFAULT */
+    const json_t *inputs;    /* [{name, fd}]: shown read-only in /data/input (handed.h); NULL: none */
+    const int *fds;          /* that they number, WIRE_DESCRIPTORS of them */
     bool is_cold;            /* do not fork it from an interpreter that was warmed up */
 };
 
@@ -80,6 +82,9 @@ void session_limits(struct session *session, struct limits *ret, int64_t *ret_bo
 
 /* As it was given; to be freed. */
 json_t *session_spec(const struct session *session);
+
+/* The ids of all that have not ended, of all owners, as the keys of an object. */
+json_t *session_living(struct session_table *table);
 
 /* Why one has ended, as JSON: the cause's name, or null. */
 json_t *session_cause(struct session_table *table, const char *owner, const char *id);
@@ -148,8 +153,9 @@ int session_check_wall(const struct session *session, int64_t wall_ms, struct er
 
 /* ---- forks ---- */
 
-/* A session of its own with the same state. To be put back. */
-int session_fork(struct session *session, struct session **ret, struct error *err);
+/* A session of its own with the same state, or with that of a checkpoint (NULL: as it is now). To be put
+ * back. */
+int session_fork(struct session *session, const char *checkpoint, struct session **ret, struct error *err);
 
 struct session_branch {
     struct session_order order;

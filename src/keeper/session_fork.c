@@ -41,6 +41,8 @@ static struct session *add_alike(struct session *session, struct error *err)
                                         .ttl_ms = session->ttl_ms,
                                         .idle_ms = session->idle_ms,
                                         .runs_max = session->runs_max,
+                                        .inputs = session->inputs,
+                                        .fds = session->input_fds,
                                         .is_cold = session->is_cold};
     pthread_mutex_lock(&table->lock);
     struct session *fork = session_add(table, &terms, err);
@@ -74,13 +76,55 @@ static int fork_slots(const struct session *from, struct session *into, struct e
     return status;
 }
 
-int session_fork(struct session *session, struct session **ret, struct error *err)
+/* With the lock held. */
+static struct point **find_point(struct session *session, const char *id, struct error *err)
 {
-    int status = slots_claim(session, NULL, NULL, err);
+    for (struct point **at = &session->points; *at; at = &(*at)->next)
+        if (strcmp((*at)->id, id) == 0)
+            return at;
+    error_spec(err, "checkpoint", "there is no such checkpoint in this sandbox");
+    err->code = -ENOENT;
+    return NULL;
+}
+
+/* The contexts of a checkpoint, which stay asleep, in slots of another session. */
+static int fork_point(struct session *from, const char *id, struct session *into, struct error *err)
+{
+    struct session_table *table = from->table;
+    int status = 0;
+    pthread_mutex_lock(&table->lock);
+    struct point **point = find_point(from, id, err);
+    pthread_mutex_unlock(&table->lock);
+    if (!point)
+        return err->code;
+    for (size_t i = 0; status == 0 && i < (*point)->part_count; i++) {
+        const struct point_part *part = &(*point)->parts[i];
+        struct slot *slot = slot_new(into, part->language);
+        if (!slot)
+            return error_host(err, -ENOMEM, "no memory for a fork");
+        struct context_options options = slot_options(slot);
+        status = fork_context(part->context, &options, &slot->context, err);
+        if (status < 0) {
+            slot_free(slot);
+            break;
+        }
+        pthread_mutex_lock(&table->lock);
+        slot_add(into, slot);
+        pthread_mutex_unlock(&table->lock);
+    }
+    return status;
+}
+
+int session_fork(struct session *session, const char *checkpoint, struct session **ret, struct error *err)
+{
+    int status = slots_claim(session, NULL, NULL, err); /* a checkpoint goes only when it is claimed, too */
     if (status < 0)
         return status;
     struct session *fork = add_alike(session, err);
-    status = fork ? fork_slots(session, fork, err) : err->code;
+    if (!fork)
+        status = err->code;
+    else
+        status = checkpoint ? fork_point(session, checkpoint, fork, err) : fork_slots(session, fork, err);
     slots_release(session, NULL);
     if (!fork)
         return status;
@@ -251,17 +295,6 @@ int session_checkpoint(struct session *session, const char *name, char *ret_id, 
         point_free(point);
     slots_release(session, NULL);
     return status;
-}
-
-/* With the lock held. */
-static struct point **find_point(struct session *session, const char *id, struct error *err)
-{
-    for (struct point **at = &session->points; *at; at = &(*at)->next)
-        if (strcmp((*at)->id, id) == 0)
-            return at;
-    error_spec(err, "checkpoint", "there is no such checkpoint in this sandbox");
-    err->code = -ENOENT;
-    return NULL;
 }
 
 /* A fork of every sleeping context, in slots of their own; those of contexts that are there keep their names.

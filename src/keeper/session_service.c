@@ -105,6 +105,8 @@ static int answer_open(struct session_request *request)
         .ttl_ms = request_number(request, "ttl_ms"),
         .idle_ms = request_number(request, "idle_ms"),
         .runs_max = (int)request_number(request, "runs_max"),
+        .inputs = json_object_get(request->header, "inputs"),
+        .fds = request->fds,
         .is_cold = json_is_true(json_object_get(request->header, "cold")),
     };
     struct error err = {0};
@@ -122,9 +124,11 @@ static int answer_open(struct session_request *request)
         status = session_open(request->table, &terms, &session, &err);
     if (status < 0)
         return request_reply_error(request, &err);
-    status = reply_session(request, session, false);
+    json_t *answer = json_pack("{s:o}", "session", session_to_json(session, false));
+    if (answer && json_is_true(json_object_get(request->header, "living")))
+        json_object_set_new(answer, "living", session_living(request->table));
     session_put(session);
-    return status;
+    return request_reply(request, answer);
 }
 
 static int answer_look(struct session_request *request)
@@ -251,7 +255,8 @@ static int answer_fork(struct session_request *request)
     if (count < 1 || count > SESSION_FORKS_MAX)
         status = error_spec(&err, "count", "count: must be between 1 and %d", SESSION_FORKS_MAX);
     while (status == 0 && made < count)
-        if ((status = session_fork(request->session, &forks[made], &err)) == 0)
+        if ((status = session_fork(request->session, request_text(request, "checkpoint"), &forks[made],
+                                   &err)) == 0)
             made++;
     for (int i = 0; i < made; i++) {
         if (status == 0)

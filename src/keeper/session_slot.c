@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "keeper/handed.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -135,6 +136,8 @@ static int make_spec(const struct slot *slot, struct spec **ret, struct error *e
     if (!text || !spec)
         return error_host(err, -ENOMEM, "no memory for a context");
     int status = spec_read_json(spec, text, strlen(text), err);
+    if (status == 0 && slot->session->inputs)
+        status = handed_take_inputs(slot->session->inputs, slot->session->input_fds, spec, err);
     if (status == 0)
         *ret = take_pointer(spec);
     return status;

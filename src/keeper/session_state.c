@@ -167,6 +167,17 @@ json_t *session_to_json(struct session *session, bool with_usage)
     return object;
 }
 
+json_t *session_living(struct session_table *table)
+{
+    json_t *living = json_object();
+    pthread_mutex_lock(&table->lock);
+    for (const struct session *at = table->sessions; at; at = at->next)
+        if (!at->is_over)
+            json_object_set_new(living, at->id, json_true());
+    pthread_mutex_unlock(&table->lock);
+    return living;
+}
+
 json_t *session_cause(struct session_table *table, const char *owner, const char *id)
 {
     struct session *session = NULL;

@@ -83,7 +83,7 @@ static int put_to(const struct files_options *given, const char *file, struct pl
         status = status < 0 ? status : http_append_encoded(&path, given->ttl);
     }
     if (status == 0)
-        status = upload_file(given->http, file, path.data, &answer, err);
+        status = upload_file(given->http, file, path.data, !target.sandbox[0], &answer, err);
     if (status == 0 && given->json && answer)
         remote_print_json(answer);
     else if (status == 0 && !given->quiet && !target.sandbox[0])
@@ -147,11 +147,13 @@ static void print_entry(const struct files_options *given, const json_t *file)
 {
     char size[32], until[32];
     const char *name = remote_text(file, "name");
+    if (!name[0]) /* of a sandbox's */
+        name = remote_text(file, "path");
     if (given->quiet) {
         printf("%s\n", name);
         return;
     }
-    const char *kind = remote_text(file, "type"); /* of a sandbox's */
+    const char *kind = remote_text(file, "type");
     if (kind[0])
         printf("%10s  %-9s  %s\n",
                text_format_size(json_integer_value(json_object_get(file, "size")), size, sizeof size), kind,

@@ -163,12 +163,17 @@ static void print_limits(const json_t *limits)
     json_object_foreach((json_t *)(uintptr_t)limits, name, value)
     {
         int field = limit_find(name);
-        char text[48];
+        struct error ignored;
         int64_t number = json_integer_value(value);
-        if (field >= 0 && json_is_integer(value))
+        const char *given = json_string_value(value);
+        char text[48];
+        bool is_known =
+            field >= 0 && (json_is_integer(value) ||
+                           (given && limit_parse((enum limit_field)field, given, &number, &ignored) == 0));
+        if (is_known)
             limit_format((enum limit_field)field, number, text, sizeof text);
         else
-            snprintf(text, sizeof text, "%.40s", json_is_string(value) ? json_string_value(value) : "");
+            snprintf(text, sizeof text, "%.40s", given ? given : "");
         printf("  %-13s %s\n", name, text);
     }
 }

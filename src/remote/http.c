@@ -7,6 +7,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 
@@ -23,6 +24,7 @@ struct http {
     CURL *easy;
     char *url, *key_header;
     int cancel_fd;
+    int socket_fd; /* curl's, which does not tell it while a transfer is under way */
 };
 
 struct transfer {
@@ -62,6 +64,7 @@ int http_open(const char *url, const char *key, int cancel_fd, struct http **ret
     if (!http)
         return error_host(err, -ENOMEM, "server");
     http->cancel_fd = cancel_fd;
+    http->socket_fd = -1;
     int status = set_address(http, url, err);
     if (status == 0 && key && strpbrk(key, "\r\n"))
         status = error_spec(err, "key", "CLOCHE_KEY: holds more than one line");
@@ -129,7 +132,7 @@ int http_refusal(const json_t *error, int status, struct error *err)
              status);
     if (!text)
         return fill(err, ERROR_HOST, -EPROTO, unknown, NULL);
-    if (code && strcmp(code, "unauthorized") == 0 && !hint)
+    if (code && strcmp(code, "unauthorized") == 0)
         hint = "the key is taken from $CLOCHE_KEY; `cloche key add` makes one on the server";
     enum error_kind kind = status >= 500 ? ERROR_HOST : ERROR_SPEC;
     int number = kind == ERROR_SPEC ? -EINVAL : -EIO;
@@ -198,6 +201,17 @@ static size_t take_bytes(char *bytes, size_t one, size_t count, void *data)
     return transfer->broken < 0 ? 0 : count;
 }
 
+static size_t take_header(char *line, size_t one, size_t count, void *data)
+{
+    (void)one;
+    struct http_call *call = ((struct transfer *)data)->call;
+    size_t length = call->wanted_header ? strlen(call->wanted_header) : count;
+    if (length < count && strncasecmp(line, call->wanted_header, length) == 0)
+        snprintf(call->header, sizeof call->header, "%.*s", (int)strcspn(line + length, "\r\n"),
+                 line + length);
+    return count;
+}
+
 static size_t give_bytes(char *into, size_t one, size_t count, void *data)
 {
     struct transfer *transfer = data;
@@ -225,6 +239,13 @@ static struct curl_slist *gather_headers(const struct http *http, const struct h
     for (size_t i = 0; i < sizeof call->headers / sizeof *call->headers && call->headers[i]; i++)
         headers = curl_slist_append(headers, call->headers[i]);
     return headers;
+}
+
+static int note_socket(void *data, curl_socket_t socket, curlsocktype purpose)
+{
+    (void)purpose;
+    *(int *)data = socket;
+    return CURL_SOCKOPT_OK;
 }
 
 static void set_options(struct http *http, struct transfer *transfer, const char *url,
@@ -255,20 +276,20 @@ static void set_options(struct http *http, struct transfer *transfer, const char
         curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
     else
         curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, call->method);
+    curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, note_socket);
+    curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, &http->socket_fd);
     curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 256L << 10);
     curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, take_header);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_bytes);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
 }
 
 /* A signal came. True: go on for a while, there may be an answer. */
-static bool end_gently(struct http *http, const struct http_call *call)
+static bool end_gently(const struct http *http, const struct http_call *call)
 {
-    curl_socket_t socket = CURL_SOCKET_BAD;
-    if (!call->ends_gently || curl_easy_getinfo(http->easy, CURLINFO_ACTIVESOCKET, &socket) != CURLE_OK ||
-        socket == CURL_SOCKET_BAD)
-        return false;
-    return shutdown(socket, SHUT_WR) == 0;
+    return call->ends_gently && http->socket_fd >= 0 && shutdown(http->socket_fd, SHUT_WR) == 0;
 }
 
 static void transfer_run(struct http *http, struct transfer *transfer, CURLcode *ret_code)

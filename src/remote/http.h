@@ -28,7 +28,9 @@ struct http_call {
     void *data;
     /* A signal closes our side of the connection, by which the server knows; it may still answer. */
     bool ends_gently;
+    const char *wanted_header; /* "Upload-Offset: "; its value, or "", comes in `header` */
 
+    char header[64];
     int status;           /* of HTTP */
     struct buffer answer; /* the caller's to free */
 };

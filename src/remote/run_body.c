@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
-#include "runtime/language.h"
+#include "remote/base64.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,32 +54,15 @@ static int read_code(struct spec *spec, struct error *err)
     return spec->code_name ? 0 : error_host(err, -ENOMEM, "file");
 }
 
-/* A name that says nothing to us may say something to the server, which knows more languages. */
-static void guess_language(struct spec *spec)
-{
-    struct language_table table = {0};
-    struct error ignored;
-    const struct string_list none = {0};
-    if (spec->language || !spec->code_name || language_table_load(&none, &table, &ignored) < 0)
-        return;
-    const char *name = language_by_extension(&table, spec->code_name);
-    spec->language = name ? strdup(name) : NULL;
-    language_table_free(&table);
-}
-
 static int set_program(json_t *body, struct spec *spec, struct error *err)
 {
     int status = spec->code_file ? read_code(spec, err) : 0;
     if (status < 0)
         return status;
     if (!spec->has_code && !spec->command.count)
-        return error_spec(err, "code", "nothing to run: give a file, --code, or a command after --");
+        return error_spec(err, "code", "nothing to run: give a FILE, -e CODE, or -- COMMAND");
     if (spec->has_code && spec->command.count)
         return error_spec(err, "command", "command: give code or a command, not both");
-    guess_language(spec);
-    if (spec->code_name && !spec->language)
-        return error_spec(err, "language", "language: cannot tell from the name '%.64s'; give --language",
-                          spec->code_name);
     json_t *code =
         spec->has_code ? json_stringn(spec->code.data ? spec->code.data : "", spec->code.length) : NULL;
     if (spec->has_code && !code)
@@ -218,8 +201,8 @@ int run_body_add_stdin(json_t *body, const struct run_options *given, struct err
     if (status < 0 || !bytes.length)
         return status;
     json_t *text = json_stringn(bytes.data, bytes.length);
-    if (!text)
-        return error_spec(err, "stdin", "stdin: is not UTF-8, which a server asks for; use --input");
-    json_object_set_new(body, "stdin", text);
-    return 0;
+    if (text)
+        return json_object_set_new(body, "stdin", text);
+    scope_free char *encoded = base64_encode((struct slice){bytes.data, bytes.length});
+    return json_object_set_new(body, "stdin_base64", encoded ? json_string(encoded) : json_null());
 }

@@ -103,7 +103,11 @@ static int add_stdin(json_t *body, const struct sandbox_options *given, struct e
 {
     struct run_options options = {.spec = given->spec, .quiet = given->quiet};
     options.spec_from_stdin = given->words.count > 1 && strcmp(given->words.items[1], "-") == 0;
-    return run_body_add_stdin(body, &options, err);
+    int status = run_body_add_stdin(body, &options, err);
+    if (status == 0 && json_object_get(body, "stdin_base64"))
+        return error_spec(err, "stdin",
+                          "stdin: is not UTF-8, which a sandbox asks for; put it there as a file");
+    return status;
 }
 
 int sandbox_run(struct sandbox_options *given, struct error *err)

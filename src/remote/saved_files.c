@@ -32,7 +32,7 @@ int saved_files_open(const char *directory, struct error *err)
 /* Names were made by the code that ran: nothing leads out, and no link that is there is followed. */
 static int open_parent(int dir_fd, const char *path, const char **ret_name)
 {
-    scope_fd at = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
+    scope_fd at = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const char *slash;
     for (; at >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
         char part[NAME_MAX + 1];

@@ -83,6 +83,14 @@ static int exit_status_of(const json_t *outcome)
     return json_is_integer(code) ? (int)json_integer_value(code) & 0xff : EXIT_KILLED;
 }
 
+static const char *meaning_of(const char *cause)
+{
+    for (int i = 0; i < CAUSE_COUNT; i++)
+        if (strcmp(cause, cause_names[i]) == 0)
+            return cause_meanings[i];
+    return "";
+}
+
 static void show_end(struct screen *screen, const json_t *outcome)
 {
     const json_t *error = json_object_get(outcome, "error");
@@ -94,7 +102,7 @@ static void show_end(struct screen *screen, const json_t *outcome)
     if (!traceback[0] && remote_text(error, "message")[0])
         report_error("%s", remote_text(error, "message"));
     if (is_stopped && !screen->quiet)
-        report_error("%s%s%s", cause, detail[0] ? ": " : "", detail);
+        report_error("%s: %s", cause, detail[0] ? detail : meaning_of(cause));
     if (json_is_true(json_object_get(outcome, "died")) && !screen->quiet)
         report_error("the interpreter ended; `cloche sandbox restart` gives a fresh one");
     if (cut && !screen->quiet)

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/scope.h"
+#include "base/sha256.h"
 #include "remote/base64.h"
 
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-enum { INLINE_MAX = 256 << 10 };
+enum { INLINE_MAX = 256 << 10, HASH_CHUNK = 1 << 20 };
 
 static int open_source(const char *path, struct http_source *ret, struct error *err)
 {
@@ -25,12 +26,72 @@ static int open_source(const char *path, struct http_source *ret, struct error *
     return 0;
 }
 
-int upload_file(struct http *http, const char *path, const char *target, json_t **ret, struct error *err)
+/* How much of it the server has; 0: nothing, or we cannot tell. */
+static int64_t offset_there(struct http *http, const char *target, int64_t size_bytes)
+{
+    struct error ignored;
+    struct http_call call = {.method = "HEAD", .path = target, .wanted_header = "Upload-Offset: "};
+    bool is_unfinished = http_perform(http, &call, &ignored) == 0 && call.status == 202;
+    int64_t offset = is_unfinished ? strtoll(call.header, NULL, 10) : 0;
+    buffer_free(&call.answer);
+    return offset > 0 && offset < size_bytes ? offset : 0;
+}
+
+static int hash_of(int fd, char *ret)
+{
+    struct sha256 *hash = sha256_new();
+    scope_free char *chunk = malloc(HASH_CHUNK);
+    if (!hash || !chunk) {
+        if (hash)
+            sha256_finish(hash, ret);
+        return -ENOMEM;
+    }
+    ssize_t got;
+    off_t at = 0;
+    for (; (got = pread(fd, chunk, HASH_CHUNK, at)) > 0; at += got)
+        sha256_add(hash, chunk, (size_t)got);
+    sha256_finish(hash, ret);
+    return got < 0 ? -errno : 0;
+}
+
+/* The rest of it. Its hash goes along: another file with the same name is found out. */
+static int put_rest(struct http *http, struct http_call *call, struct http_source *source, int64_t offset,
+                    struct error *err)
+{
+    char range[96], check[96] = "X-Content-SHA256: ";
+    int64_t total = source->size_bytes;
+    int status = hash_of(source->fd, check + strlen(check));
+    if (status < 0 || lseek(source->fd, offset, SEEK_SET) < 0)
+        return error_host(err, status < 0 ? status : -errno, "file");
+    snprintf(range, sizeof range, "Content-Range: bytes %lld-%lld/%lld", (long long)offset,
+             (long long)total - 1, (long long)total);
+    source->size_bytes = total - offset;
+    call->headers[0] = range;
+    call->headers[1] = check;
+    status = http_perform(http, call, err);
+    call->headers[0] = call->headers[1] = NULL;
+    source->size_bytes = total;
+    return status;
+}
+
+int upload_file(struct http *http, const char *path, const char *target, bool resumes, json_t **ret,
+                struct error *err)
 {
     struct http_source source = {.fd = -1};
     struct http_call call = {.method = "PUT", .path = target, .source = &source};
     int status = open_source(path, &source, err);
-    if (status == 0)
+    int64_t offset =
+        status == 0 && resumes && source.size_bytes > 0 ? offset_there(http, target, source.size_bytes) : 0;
+    if (status == 0 && offset > 0)
+        status = put_rest(http, &call, &source, offset, err);
+    bool is_other = offset > 0 && status < 0 && err->kind == ERROR_SPEC; /* then all of it is sent */
+    if (is_other && lseek(source.fd, 0, SEEK_SET) == 0) {
+        *err = (struct error){0};
+        buffer_free(&call.answer);
+        status = 0;
+        offset = 0;
+    }
+    if (status == 0 && offset == 0)
         status = http_perform(http, &call, err);
     if (status == 0)
         *ret = json_loadb(call.answer.data ? call.answer.data : "", call.answer.length, 0, NULL);
@@ -66,7 +127,7 @@ static int add_upload(struct http *http, const char *path, const char *name, jso
     if (buffer_print(&target, "/v1/files/%s", upload) < 0 || string_list_add(temporary, upload) < 0)
         return error_host(err, -ENOMEM, "input");
     json_t *answer = NULL;
-    int status = upload_file(http, path, target.data, &answer, err);
+    int status = upload_file(http, path, target.data, false, &answer, err);
     json_decref(answer);
     if (status < 0)
         return error_context(err, "input");

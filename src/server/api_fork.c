@@ -71,6 +71,8 @@ static int fork_whole(struct exchange *exchange, const json_t *body)
     }
     json_t *request = sandbox_request(exchange, "fork");
     json_object_set_new(request, "count", json_integer(copies));
+    if (json_object_get(body, "checkpoint"))
+        json_object_set(request, "checkpoint", json_object_get(body, "checkpoint"));
     int forked = sandbox_ask(exchange, request, &answer);
     tenant_release(exchange_tenant(exchange), &claim, true);
     if (forked < 0) {
@@ -90,7 +92,7 @@ static int fork_whole(struct exchange *exchange, const json_t *body)
 
 static int fork_it(struct exchange *exchange)
 {
-    static const char *const known[] = {"count", "runs", "context", "stream", NULL};
+    static const char *const known[] = {"count", "runs", "context", "stream", "checkpoint", NULL};
     json_t *body = NULL;
     int status = 0;
     if (sandbox_body(exchange, known, &body) < 0)
@@ -98,11 +100,16 @@ static int fork_it(struct exchange *exchange)
     if (sandbox_field_is(exchange, body, "count", JSON_INTEGER) &&
         sandbox_field_is(exchange, body, "runs", JSON_ARRAY) &&
         sandbox_field_is(exchange, body, "context", JSON_STRING) &&
+        sandbox_field_is(exchange, body, "checkpoint", JSON_STRING) &&
         sandbox_field_is(exchange, body, "stream", JSON_TRUE)) {
         const json_t *count = json_object_get(body, "count"), *runs = json_object_get(body, "runs");
         if (count && runs && (size_t)json_integer_value(count) != json_array_size(runs))
             status = exchange_reply_error(exchange, 400, "bad_request", "count", "leave it out",
                                           "count: is not the number of runs");
+        else if (runs && json_object_get(body, "checkpoint"))
+            status = exchange_reply_error(exchange, 400, "bad_request", "checkpoint",
+                                          "fork it, and run in the copy",
+                                          "checkpoint: runs side by side begin with the state of now");
         else
             status = runs ? run_branches(exchange, body) : fork_whole(exchange, body);
     }

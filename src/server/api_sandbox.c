@@ -6,6 +6,7 @@
 #include "server/keeper_link.h"
 #include "server/route.h"
 #include "server/run_request.h"
+#include "server/sandbox_files.h"
 #include "server/sandbox_gate.h"
 #include "server/sandbox_journal.h"
 #include "server/sandbox_request.h"
@@ -137,22 +138,29 @@ static int note_in_journal(struct exchange *exchange, const json_t *session)
 
 static int create(struct exchange *exchange)
 {
-    static const char *const known[] = {"language", "limits",   "image", "isolation", "ttl", "idle",
-                                        "runs_max", "metadata", "warm",  "preset",    "env", NULL};
+    static const char *const known[] = {"language", "limits",   "image",    "isolation", "ttl",
+                                        "idle",     "runs_max", "metadata", "warm",      "preset",
+                                        "env",      "files",    NULL};
     json_t *body = NULL, *answer = NULL;
     if (sandbox_body(exchange, known, &body) < 0)
         return 0;
     struct tenant_claim claim = {0};
     json_t *request = opening_request(exchange, body);
+    json_t *files = json_object_get(body, "files") ? json_incref(body) : NULL;
     json_decref(body);
-    if (!request)
+    if (!request) {
+        json_decref(files);
         return 0;
+    }
     const json_t *limits = json_object_get(json_object_get(request, "spec"), "limits");
     if (sandbox_gate_grow(exchange, SANDBOX_OPEN, 1, limits, &claim) < 0) {
         json_decref(request);
+        json_decref(files);
         return 0;
     }
-    int opened = sandbox_ask(exchange, request, &answer);
+    int opened = files ? sandbox_files_open(exchange, files, request, &answer)
+                       : sandbox_ask(exchange, request, &answer);
+    json_decref(files);
     tenant_release(exchange_tenant(exchange), &claim, true);
     if (opened < 0)
         return 0;
@@ -239,6 +247,7 @@ static int end(struct exchange *exchange)
         return 0;
     json_decref(answer);
     sandbox_journal_remove(exchange_server(exchange), exchange_part(exchange, 0));
+    sandbox_files_remove(exchange_server(exchange), exchange_part(exchange, 0));
     return exchange_reply_empty(exchange, 204);
 }
 

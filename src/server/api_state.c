@@ -5,7 +5,9 @@
 #include "server/admission.h"
 #include "server/keeper_link.h"
 #include "server/route.h"
+#include "server/sandbox_request.h"
 #include "server/server.h"
+#include "server/store.h"
 #include "server/tenant.h"
 
 #include <errno.h>
@@ -173,14 +175,37 @@ static json_t *queue_object(const struct server *server)
                      "cpus_total", (double)state.millicpus_total / 1000);
 }
 
+static void add_used(json_t *tenant, enum quota_field field, json_int_t amount)
+{
+    json_t *quota = json_object_get(json_object_get(tenant, "quotas"), quota_rows[field].name);
+    json_int_t claimed = json_integer_value(json_object_get(quota, "used"));
+    json_object_set_new(quota, "used", json_integer(claimed + amount));
+}
+
+/* Beside what is claimed at this moment: what the keeper and the store have. NULL: the answer is set. */
+static json_t *tenant_object(struct exchange *exchange)
+{
+    json_t *count = NULL;
+    if (sandbox_ask(exchange, sandbox_request(exchange, "count"), &count) < 0)
+        return NULL;
+    const struct tenant *tenant = exchange_tenant(exchange);
+    json_t *object = tenant_to_json(tenant);
+    add_used(object, QUOTA_boxes, json_integer_value(json_object_get(count, "owner_boxes")));
+    add_used(object, QUOTA_disk, json_integer_value(json_object_get(count, "owner_disk_bytes")));
+    add_used(object, QUOTA_uploads, store_used_bytes(exchange_server(exchange)->store, tenant->name));
+    json_decref(count);
+    return object;
+}
+
 static int answer_stats(struct exchange *exchange)
 {
     struct server *server = exchange_server(exchange);
-    json_t *state = NULL, *causes = json_object();
-    if (ask_state(exchange, &state) < 0) {
-        json_decref(causes);
+    json_t *state = NULL, *tenant = tenant_object(exchange);
+    if (!tenant || ask_state(exchange, &state) < 0) {
+        json_decref(tenant);
         return 0;
     }
+    json_t *causes = json_object();
     for (int i = 0; i < CAUSE_COUNT; i++)
         json_object_set_new(causes, cause_names[i],
                             json_integer((json_int_t)atomic_load(&server->metrics.runs[i])));
@@ -194,7 +219,7 @@ static int answer_stats(struct exchange *exchange)
                   latency_object(&server->metrics), "connections", atomic_load(&server->metrics.connections),
                   "pool", state, "memory", memory, "machine", machine_object());
     json_object_set_new(stats, "queue", queue_object(server));
-    json_object_set_new(stats, "tenant", tenant_to_json(exchange_tenant(exchange)));
+    json_object_set_new(stats, "tenant", tenant);
     return exchange_reply_json(exchange, 200, stats);
 }
 

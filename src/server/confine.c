@@ -103,7 +103,6 @@ static const char *const allowed[] = {
     "inotify_add_watch",
     "inotify_rm_watch",
     /* memory, threads, time */
-    "mmap",
     "munmap",
     "mremap",
     "madvise",
@@ -197,6 +196,7 @@ static int add_conditions(scmp_filter_ctx filter)
         /* threads, and no processes; clone3 hides its flags: the C library then takes the other */
         {SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, thread, thread), SCMP_ACT_ALLOW},
         {SCMP_SYS(clone3), SCMP_A0(SCMP_CMP_GE, 0), SCMP_ACT_ERRNO(ENOSYS)},
+        {SCMP_SYS(mmap), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0), SCMP_ACT_ALLOW},
         {SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0), SCMP_ACT_ALLOW},
         {SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME), SCMP_ACT_ALLOW},
         {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, FIONREAD), SCMP_ACT_ALLOW},

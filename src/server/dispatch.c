@@ -19,8 +19,8 @@
 enum {
     CONNECTIONS_MAX = 4096,
     IDLE_S = 120,
-    MEMORY_BYTES = 24 << 10, /* of a connection, idle or not: all its headers, and the buffer for its body */
-    INCREMENT_BYTES = 8 << 10,
+    MEMORY_BYTES = 16 << 10, /* of a connection, idle or not: all its headers, and the buffer for its body */
+    INCREMENT_BYTES = 4 << 10,
     STACK_BYTES = 256 << 10,
     DISCARD_MAX = 8 << 20, /* of a body that nobody wants, so that its sender gets to read the answer … */
     DISCARD_STREAM_MAX = 1 << 30, /* … and of one that was to be large */

@@ -11,6 +11,7 @@
 #include "server/journal.h"
 #include "server/keeper_link.h"
 #include "server/run_room.h"
+#include "server/sandbox_files.h"
 #include "server/sandbox_journal.h"
 #include "server/server.h"
 #include "server/store.h"
@@ -103,6 +104,7 @@ static int serve(struct server *server, struct error *err)
         status = open_books(server, err);
     if (status == 0)
         status = sandbox_journal_open(server, err);
+    sandbox_files_clear(server);
     if (status == 0)
         status = store_open(server->data_fd, &server->store, err);
     if (status < 0)

@@ -28,6 +28,9 @@ bool origin_is_ours(const struct server *server, const struct exchange *exchange
         return false;
     if (!origin)
         return true;
+    /* The playground shows pages of guests in frames of no origin, and they load its style sheet. */
+    if (strcmp(origin, "null") == 0 && strncmp(exchange_path(exchange), "/assets/", 8) == 0)
+        return true;
     const char *at = strstr(origin, "://");
     return at && host && strcasecmp(at + 3, host) == 0;
 }

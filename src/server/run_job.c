@@ -44,7 +44,7 @@ static int open_stdin(const struct spec *spec, struct error *err)
     return status < 0 ? error_host(err, status, "cannot keep the run's stdin") : take_fd(&fd);
 }
 
-static int open_inputs(struct run_job *job, struct client_input *inputs, struct error *err)
+int run_job_open_inputs(struct run_job *job, struct client_input *inputs, struct error *err)
 {
     for (size_t i = 0; i < job->request.file_count; i++) {
         struct run_file *file = &job->request.files[i];
@@ -75,7 +75,7 @@ static int start_with_files(struct run_job *job, struct client_run *run, struct 
         inputs[i].fd = -1;
     int status = run_room_open(job->server, job->id, &job->room, err);
     if (status == 0)
-        status = open_inputs(job, inputs, err);
+        status = run_job_open_inputs(job, inputs, err);
     if (status == 0) {
         run->inputs = inputs;
         run->input_count = count;

@@ -25,6 +25,11 @@ struct run_job {
  * why. */
 int run_job_start(struct run_job *job, int output_fd, int errors_fd, bool wants_progress, struct error *err);
 
+/* Its files, opened for reading; one for each, -1 where it did not come to that. What is given in the request
+ * is written into its room, which must be open. */
+struct client_input;
+int run_job_open_inputs(struct run_job *job, struct client_input *inputs, struct error *err);
+
 /* The client has gone: the keeper ends the run, and still tells how. */
 void run_job_cancel(struct run_job *job);
 

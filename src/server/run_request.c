@@ -13,9 +13,10 @@
 static const char *const spec_fields[] = {"language", "code",           "command", "args", "env",
                                           "image",    "isolation",      "accept",  "cwd",  "stdin",
                                           "limits",   "compile_limits", NULL};
-static const char *const all_fields[] = {
-    "language", "code",   "command",        "args",  "env",    "image",   "isolation", "accept", "cwd",
-    "stdin",    "limits", "compile_limits", "files", "preset", "collect", "warm",      "stream", NULL};
+static const char *const all_fields[] = {"language", "code",           "command", "args",         "env",
+                                         "image",    "isolation",      "accept",  "cwd",          "stdin",
+                                         "limits",   "compile_limits", "files",   "preset",       "collect",
+                                         "warm",     "stream",         "name",    "stdin_base64", NULL};
 static const char *const file_fields[] = {"name", "content_base64", "content", "upload", NULL};
 
 static const struct {
@@ -136,7 +137,7 @@ static int read_file(struct exchange *exchange, const json_t *item, struct run_f
     return status == -EINVAL ? refuse(exchange, "files", "content_base64: is not base64") : status;
 }
 
-static int read_files(struct exchange *exchange, struct run_request *into)
+int run_request_read_files(struct exchange *exchange, struct run_request *into)
 {
     const json_t *list = json_object_get(into->body, "files");
     size_t index;
@@ -195,6 +196,26 @@ static int read_spec(struct exchange *exchange, struct run_request *into)
     return 0;
 }
 
+/* What messages call the code; and stdin that is not text. */
+static int read_name_and_stdin(struct exchange *exchange, struct run_request *into)
+{
+    const json_t *name = json_object_get(into->body, "name");
+    const json_t *encoded = json_object_get(into->body, "stdin_base64");
+    struct spec *spec = into->spec;
+    if (name && (!json_is_string(name) || !is_input_name(json_string_value(name), json_string_length(name))))
+        return refuse(exchange, "name", "must be the name of a file, without a slash");
+    if (name && !(spec->code_name = strdup(json_string_value(name))))
+        return -ENOMEM;
+    if (!encoded)
+        return 0;
+    if (!json_is_string(encoded) || spec->stdin_kind != STDIN_NONE)
+        return refuse(exchange, "stdin_base64", "must be a string, and instead of stdin");
+    spec->stdin_kind = STDIN_BYTES;
+    int status = encoding_from_base64((struct slice){json_string_value(encoded), json_string_length(encoded)},
+                                      &spec->stdin_bytes);
+    return status == -EINVAL ? refuse(exchange, "stdin_base64", "is not base64") : status;
+}
+
 int run_request_read(struct exchange *exchange, struct run_request *ret)
 {
     bool is_warm, is_streamed;
@@ -207,9 +228,11 @@ int run_request_read(struct exchange *exchange, struct run_request *ret)
     if (status == 0)
         status = read_spec(exchange, ret);
     if (status == 0)
+        status = read_name_and_stdin(exchange, ret);
+    if (status == 0)
         status = read_preset(exchange, ret);
     if (status == 0)
-        status = read_files(exchange, ret);
+        status = run_request_read_files(exchange, ret);
     if (status == 0)
         status = read_collect(exchange, ret->body, &ret->collect);
     if (status == 0)

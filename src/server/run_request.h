@@ -30,6 +30,9 @@ struct run_request {
 int run_request_read(struct exchange *exchange, struct run_request *ret);
 void run_request_free(struct run_request *request);
 
+/* Only the files of its body, for others that have such. */
+int run_request_read_files(struct exchange *exchange, struct run_request *into);
+
 /* What a preset sets, for others that have presets. -ENOENT: there is none of that name. */
 struct server;
 int run_preset_apply(const struct server *server, const char *name, struct spec *spec, struct error *err);

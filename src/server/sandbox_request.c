@@ -26,10 +26,11 @@ json_t *sandbox_request(struct exchange *exchange, const char *verb)
     return request;
 }
 
-int sandbox_send(struct exchange *exchange, int link, json_t *request, struct slice body)
+static int send_with(struct exchange *exchange, int link, json_t *request, struct slice body, const int *fds,
+                     size_t count)
 {
     struct error err = {0};
-    int status = request ? wire_send(link, request, body, NULL, 0) : -ENOMEM;
+    int status = request ? wire_send(link, request, body, fds, count) : -ENOMEM;
     if (status == 0)
         return 0;
     error_host(&err, status, "the keeper went away");
@@ -37,7 +38,17 @@ int sandbox_send(struct exchange *exchange, int link, json_t *request, struct sl
     return status;
 }
 
+int sandbox_send(struct exchange *exchange, int link, json_t *request, struct slice body)
+{
+    return send_with(exchange, link, request, body, NULL, 0);
+}
+
 int sandbox_ask(struct exchange *exchange, json_t *request, json_t **ret)
+{
+    return sandbox_ask_with(exchange, request, NULL, 0, ret);
+}
+
+int sandbox_ask_with(struct exchange *exchange, json_t *request, const int *fds, size_t count, json_t **ret)
 {
     struct error err = {0};
     scope_buffer body = {0};
@@ -48,7 +59,7 @@ int sandbox_ask(struct exchange *exchange, json_t *request, json_t **ret)
         exchange_reply_problem(exchange, &err);
         return link;
     }
-    int status = sandbox_send(exchange, link, request, (struct slice){"", 0});
+    int status = send_with(exchange, link, request, (struct slice){"", 0}, fds, count);
     if (status == 0 && (status = wire_receive(link, ret, &body, NULL)) < 0) {
         error_host(&err, status, "the keeper went away");
         exchange_reply_problem(exchange, &err);

@@ -12,6 +12,9 @@ json_t *sandbox_request(struct exchange *exchange, const char *verb);
  * already. Takes the request. */
 int sandbox_ask(struct exchange *exchange, json_t *request, json_t **ret);
 
+/* The same with descriptors, which stay the caller's. */
+int sandbox_ask_with(struct exchange *exchange, json_t *request, const int *fds, size_t count, json_t **ret);
+
 /* Only sends it, over this connection; for what is answered by several frames. */
 int sandbox_send(struct exchange *exchange, int link, json_t *request, struct slice body);
 

@@ -2,18 +2,18 @@
 import json
 import os
 import pathlib
-import re
 import select
 import subprocess
 import time
 
 import box
 import pytest
+import server
 
 HERE = pathlib.Path(__file__).parent
 NODE = box.BUILD / "node"
 SCREENSHOTS = box.BUILD / "screenshots"
-START_S, SCENARIO_S = 60, 60
+START_S, SCENARIO_S = 60, 90
 
 
 class Lines:
@@ -34,47 +34,28 @@ class Lines:
         return line.decode(errors="replace")
 
 
-def end(process):
-    process.terminate()
-    try:
-        process.wait(20)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
 @pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    """The address of a server that has warmed up."""
-    home = tmp_path_factory.mktemp("server")
-    process = subprocess.Popen([box.CLOCHE, "serve", "--listen", "127.0.0.1:0", "--data", home / "data"], stdin=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, env={**os.environ, "CLOCHE_KEEPER": str(home / "keeper")})
-    try:
-        lines = Lines(process.stderr)
-        address = None
-        while not address:
-            address = re.search(r"serving on (http://\S+)", lines.next(START_S))
-        yield address[1]
-    finally:
-        end(process)
-
-
-@pytest.fixture(scope="session")
-def driver(server):
+def driver():
     """Performs a scenario by its name; returns what went wrong, or None."""
     subprocess.run([box.ROOT / "setup" / "install-node", NODE], check=True)
-    process = subprocess.Popen(["node", HERE / "driver.mjs", server, SCREENSHOTS], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                               env={**os.environ, "CLOCHE_NODE_MODULES": str(NODE)})
-    lines = Lines(process.stdout)
-    assert json.loads(lines.next(START_S)) == {"ready": True}
+    with server.Server() as serving:
+        process = subprocess.Popen(["node", HERE / "driver.mjs", f"http://127.0.0.1:{serving.port}", SCREENSHOTS],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   env={**os.environ, "CLOCHE_NODE_MODULES": str(NODE)})
+        lines = Lines(process.stdout)
+        assert json.loads(lines.next(START_S)) == {"ready": True}
 
-    def perform(name):
-        process.stdin.write(f"{name}\n".encode())
-        process.stdin.flush()
-        return json.loads(lines.next(SCENARIO_S)).get("error")
+        def perform(name):
+            process.stdin.write(f"{name}\n".encode())
+            process.stdin.flush()
+            return json.loads(lines.next(SCENARIO_S)).get("error")
 
-    try:
-        yield perform
-    finally:
-        process.stdin.close()
-        end(process)
+        try:
+            yield perform
+        finally:
+            process.stdin.close()  # the driver closes the browser, and ends
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

@@ -162,6 +162,26 @@ def test_a_stream_that_is_refused_has_the_status_of_its_refusal(serving):
     error_of(answer, 404, "not_found")
 
 
+# ---- files ----
+
+def test_files_are_shown_read_only_and_found_again_after_a_restart(serving):
+    assert serving.put("/v1/files/big.csv", b"x,y\n1,2\n").status in (200, 201)
+    sandbox = make(serving, files=[{"name": "a.txt", "content": "inline"}, {"upload": "big.csv"}])
+    read = "print(open('/data/input/a.txt').read(), open('/data/input/big.csv').read().split())"
+    assert sandbox.run(read)["stdout"] == "inline ['x,y', '1,2']\n"
+    assert sandbox.run("open('/data/input/a.txt', 'a')")["error"]["name"] in ("PermissionError", "OSError")
+    assert sandbox.ask("POST", f"/contexts/{sandbox.context}/restart", {}).status == 200
+    assert sandbox.run(read)["stdout"] == "inline ['x,y', '1,2']\n"
+    fork = Sandbox(serving, sandbox.ask("POST", "/fork", {}).json["sandboxes"][0])
+    assert (serving.data / "sandboxes.files" / sandbox.id).exists()
+    sandbox.close()
+    assert not (serving.data / "sandboxes.files" / sandbox.id).exists()
+    assert fork.run(read)["stdout"] == "inline ['x,y', '1,2']\n"
+    fork.close()
+    error_of(serving.post("/v1/sandboxes", {"files": [{"upload": "nothing"}]}), 422, "unprocessable")
+    error_of(serving.post("/v1/sandboxes", {"files": [{"name": "../x", "content": ""}]}), 400, "bad_request")
+
+
 # ---- ends of runs ----
 
 def in_background(call):
@@ -291,6 +311,22 @@ def test_a_checkpoint_is_returned_to_as_often_as_one_likes(shared):
     assert shared.ask("GET", "/checkpoints").json["checkpoints"] == [point]
     assert shared.ask("DELETE", f"/checkpoints/{point['id']}").status == 204
     error_of(shared.ask("POST", f"/checkpoints/{point['id']}/rollback", {}), 404, "not_found")
+
+
+def test_a_checkpoint_is_forked_and_the_sandbox_stays_as_it_is(serving):
+    sandbox = make(serving)
+    sandbox.run("moment = 'then'")
+    point = sandbox.ask("POST", "/checkpoints", {}).json["id"]
+    sandbox.run("moment = 'now'")
+    forks = [Sandbox(serving, view) for view in sandbox.ask("POST", "/fork", {"count": 2, "checkpoint": point}).json["sandboxes"]]
+    for fork in forks:
+        assert fork.run("print(moment); moment = 'later'")["stdout"] == "then\n"
+        assert fork.view["parent"] == sandbox.id and fork.context != sandbox.context
+    assert sandbox.run("print(moment)")["stdout"] == "now\n"
+    error_of(sandbox.ask("POST", "/fork", {"checkpoint": "cp_none"}), 404, "not_found")
+    error_of(sandbox.ask("POST", "/fork", {"checkpoint": point, "runs": [{"code": "1"}]}), 400, "bad_request")
+    for one in [*forks, sandbox]:
+        one.close()
 
 
 def test_what_cannot_be_forked_says_so(serving):

@@ -240,6 +240,7 @@ def test_server_that_dies_is_started_again(fresh):
                 pass
             assert time.monotonic() < deadline
             time.sleep(0.02)
+    assert "started again (2)" in "".join(serving.said)
 
 
 def test_killed_keeper_takes_all_with_it_and_the_next_one_cleans_up(fresh, tmp_path):

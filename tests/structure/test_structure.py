@@ -323,6 +323,19 @@ def test_documents_name_every_option():
     assert not missing, "neither in docs/ nor in README.md:" + listing(missing)
 
 
+def test_commands_document_is_what_help_says():
+    """To write it anew: CLOCHE_WRITE=1."""
+    overview = subprocess.run([box.CLOCHE, "help"], capture_output=True, text=True, check=True).stdout
+    names = [name for name in re.findall(r"^  cloche (\w+)", overview.split("Exit codes")[0], re.M)
+             if name not in ("help", "version")]
+    told = ["# Commands and options\n\nWhat `cloche help` says; the man page has the same.\n"]
+    told += [f"\n## cloche {name}\n\n```\n{help_of(name)}```\n" for name in names]
+    path = ROOT / "docs" / "commands.md"
+    if os.environ.get("CLOCHE_WRITE"):
+        path.write_text("".join(told))
+    assert path.read_text() == "".join(told)
+
+
 def test_documents_name_every_limit():
     text = documents()
     missing = [name for name in limits() if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)]
