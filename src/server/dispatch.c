@@ -8,6 +8,7 @@
 #include "server/origin.h"
 #include "server/server.h"
 #include "server/tenant.h"
+#include "server/websocket.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -224,6 +225,7 @@ static void complete(void *data, struct MHD_Connection *connection, void **state
     *state = NULL;
     if (!exchange)
         return;
+    websocket_abandon(exchange);
     exchange_let_go(exchange);
 }
 

@@ -29,6 +29,7 @@ struct exchange {
     uint64_t body_seen;
     /* The answer. */
     struct MHD_Response *response;
+    struct websocket *upgrading; /* until the 101 is sent */
     int status;
     struct {
         char *name, *value;
