@@ -5,8 +5,8 @@
 
 enum { IDENTIFIER_RANDOM = 22, IDENTIFIER_SIZE = 32 /* with prefix and NUL */ };
 
-/* "sbx_" becomes "sbx_4fGh…". The prefix has at most 8 characters. 0 or a negative errno. */
-int identifier_make(const char *prefix, char into[IDENTIFIER_SIZE]);
+/* "sbx_" becomes "sbx_4fGh…". The prefix has at most 8 characters. */
+void identifier_make(const char *prefix, char into[IDENTIFIER_SIZE]);
 
 /* Could it be one with this prefix? Everything else need not be looked up. */
 bool identifier_has_form(const char *text, const char *prefix);

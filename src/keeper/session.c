@@ -111,10 +111,10 @@ static int copy_terms(struct session *session, const struct session_terms *terms
     session->idle_ms = terms->idle_ms ? terms->idle_ms : SESSION_IDLE_DEFAULT_MS;
     session->runs_max = terms->runs_max ? terms->runs_max : CONTEXT_RUNS_DEFAULT;
     session->is_cold = terms->is_cold;
-    return session->owner && session->spec && (session->about || !terms->about) &&
-                   copy_inputs(session, terms) == 0
-               ? identifier_make("sbx_", session->id)
-               : -ENOMEM;
+    identifier_make("sbx_", session->id);
+    bool is_whole = session->owner && session->spec && (session->about || !terms->about) &&
+                    copy_inputs(session, terms) == 0;
+    return is_whole ? 0 : -ENOMEM;
 }
 
 /* As they will be when the spec is read for a box; what cannot be read is told then. */

@@ -280,7 +280,9 @@ int session_checkpoint(struct session *session, const char *name, char *ret_id, 
     if (status < 0)
         return status;
     struct point *point = calloc(1, sizeof *point);
-    if (!point || identifier_make("cp_", point->id) < 0 || (name && !(point->name = strdup(name))))
+    if (point)
+        identifier_make("cp_", point->id);
+    if (!point || (name && !(point->name = strdup(name))))
         status = error_host(err, -ENOMEM, "no memory for a checkpoint");
     if (status == 0) {
         point->created_ms = clock_unix_ms();

@@ -16,10 +16,9 @@ enum { LOOSE_MAX = 1 << 20 /* of a stream, that waits to be told */ };
 struct slot *slot_new(struct session *session, const char *language)
 {
     struct slot *slot = calloc(1, sizeof *slot);
-    if (!slot || identifier_make("ctx_", slot->id) < 0) {
-        free(slot);
+    if (!slot)
         return NULL;
-    }
+    identifier_make("ctx_", slot->id);
     slot->session = session;
     snprintf(slot->language, sizeof slot->language, "%s", language);
     pthread_mutex_init(&slot->loose_lock, NULL);

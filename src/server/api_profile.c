@@ -4,6 +4,7 @@
 #include "keeper/client.h"
 #include "server/admission.h"
 #include "server/api_files.h"
+#include "base/identifier.h"
 #include "server/encoding.h"
 #include "server/gate.h"
 #include "server/keeper_link.h"
@@ -113,7 +114,7 @@ static json_t *run_tool(struct exchange *exchange, int file_fd, struct error *er
         .memory_bytes = limit[LIMIT_memory], .millicpus = limit[LIMIT_cpus], .disk_bytes = limit[LIMIT_disk]};
     if (gate_enter(exchange, &need, &pass) < 0)
         return NULL;
-    encoding_new_identifier("run_", id);
+    identifier_make("run_", id);
     gate_note(pass, exchange,
               &(struct gate_run){.id = id,
                                  .language = spec->language,

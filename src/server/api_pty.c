@@ -3,6 +3,7 @@
 #include "base/scope.h"
 #include "server/api_pty.h"
 #include "server/command_link.h"
+#include "base/identifier.h"
 #include "server/encoding.h"
 #include "server/exec_request.h"
 #include "server/gate.h"
@@ -137,7 +138,7 @@ int terminal_open(struct exchange *exchange)
         return 0;
     }
     char id[IDENTIFIER_SIZE];
-    encoding_new_identifier("exec_", id);
+    identifier_make("exec_", id);
     sandbox_gate_note(exchange, terminal->pass, terms, id, (struct slice){"", 0});
     json_decref(terms);
     if (command_link_open(exchange, exec_request_terminal(exchange), &terminal->command) < 0) {

@@ -1,4 +1,5 @@
 /* Runs: one-shot, in a box of their own. */
+#include "base/identifier.h"
 #include "base/clock.h"
 #include "base/scope.h"
 #include "server/keeper_link.h"
@@ -66,7 +67,7 @@ static int answer_run(struct exchange *exchange)
         run_job_close(&job);
         return 0;
     }
-    encoding_new_identifier("run_", job.id);
+    identifier_make("run_", job.id);
     exchange_set_header(exchange, "X-Run-Id", job.id);
     if (run_gate_enter(&job) < 0) {
         atomic_fetch_add(&job.server->metrics.runs_refused, 1);

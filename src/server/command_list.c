@@ -20,10 +20,9 @@ static struct command_entry *entries;
 struct command_entry *command_list_add(struct exchange *exchange, struct command_link *command)
 {
     struct command_entry *entry = calloc(1, sizeof *entry);
-    if (!entry || identifier_make("exec_", entry->id) < 0) {
-        free(entry);
+    if (!entry)
         return NULL;
-    }
+    identifier_make("exec_", entry->id);
     entry->command = command;
     snprintf(entry->sandbox, sizeof entry->sandbox, "%s", exchange_part(exchange, 0));
     snprintf(entry->owner, sizeof entry->owner, "%s", exchange_tenant(exchange)->name);

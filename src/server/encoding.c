@@ -9,10 +9,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-enum { IDENTIFIER_CHARACTERS = 22, ALPHABET = 62 };
-
-static const char alphabet[ALPHABET + 1] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-
 char *encoding_to_base64(struct slice bytes)
 {
     if (bytes.length > INT32_MAX / 2)
@@ -43,26 +39,4 @@ int encoding_from_base64(struct slice text, struct buffer *into)
     int status = length < 0 ? -EINVAL : buffer_append(into, bytes, (size_t)length - padding);
     free(bytes);
     return status;
-}
-
-void encoding_new_identifier(const char *prefix, char into[IDENTIFIER_SIZE])
-{
-    unsigned char random[64];
-    int at = snprintf(into, IDENTIFIER_SIZE - IDENTIFIER_CHARACTERS, "%s", prefix), made = 0;
-    while (made < IDENTIFIER_CHARACTERS) {
-        if (getrandom(random, sizeof random, 0) != sizeof random)
-            abort(); /* cannot happen for so few bytes; an id that can be guessed must never be made */
-        for (size_t i = 0; i < sizeof random && made < IDENTIFIER_CHARACTERS; i++)
-            if (random[i] < 4 * ALPHABET) /* every character equally often */
-                into[at + made++] = alphabet[random[i] % ALPHABET];
-    }
-    into[at + made] = '\0';
-}
-
-bool encoding_is_identifier(const char *prefix, const char *text)
-{
-    size_t length = strlen(prefix);
-    if (strncmp(text, prefix, length) != 0 || strlen(text) != length + IDENTIFIER_CHARACTERS)
-        return false;
-    return strspn(text + length, alphabet) == IDENTIFIER_CHARACTERS;
 }

@@ -1,3 +1,4 @@
+#include "base/identifier.h"
 #include "server/run_report.h"
 
 #include "base/scope.h"
@@ -13,7 +14,7 @@ static const char *const stream_names[] = {"stdout", "stderr"};
 int run_report_open(struct run_report *report, int branch)
 {
     *report = (struct run_report){.branch = branch, .results = json_array()};
-    encoding_new_identifier("run_", report->id);
+    identifier_make("run_", report->id);
     return report->results ? 0 : -ENOMEM;
 }
 

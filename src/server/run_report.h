@@ -2,6 +2,7 @@
  * as events while it goes on, and as one object at its end. */
 #pragma once
 
+#include "base/identifier.h"
 #include "base/bytes.h"
 #include "server/encoding.h"
 

@@ -1,3 +1,4 @@
+#include "base/identifier.h"
 #include "server/run_room.h"
 
 #include "base/clock.h"
@@ -87,7 +88,7 @@ static bool is_expired(int fd)
 int run_room_find(struct server *server, const char *id, const struct tenant *tenant, struct run_room *ret)
 {
     char owner[sizeof tenant->name + 1];
-    if (!encoding_is_identifier("run_", id))
+    if (!identifier_has_form(id, "run_"))
         return -ENOENT;
     scope_fd runs = open_directory(server->data_fd, "runs");
     scope_fd fd = runs < 0 ? -1 : open_directory(runs, id);
@@ -119,7 +120,7 @@ void run_rooms_sweep(struct server *server, bool is_start)
     int copy = runs < 0 ? -1 : openat(runs, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     scope_dir *dir = copy < 0 ? NULL : fdopendir(copy);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (!encoding_is_identifier("run_", entry->d_name))
+        if (!identifier_has_form(entry->d_name, "run_"))
             continue;
         scope_fd fd = open_directory(runs, entry->d_name);
         if (fd >= 0 &&

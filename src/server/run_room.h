@@ -4,6 +4,7 @@
  * stays for an hour; all others go with their run, and what a crash left goes with the next start. */
 #pragma once
 
+#include "base/identifier.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "server/encoding.h"

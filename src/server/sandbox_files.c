@@ -1,3 +1,4 @@
+#include "base/identifier.h"
 #include "server/sandbox_files.h"
 
 #include "base/file.h"
@@ -34,7 +35,7 @@ void sandbox_files_clear(struct server *server)
 void sandbox_files_remove(struct server *server, const char *id)
 {
     scope_fd place = open_place(server, false);
-    if (place >= 0 && encoding_is_identifier("sbx_", id))
+    if (place >= 0 && identifier_has_form(id, "sbx_"))
         file_remove_tree(place, id);
 }
 
@@ -53,7 +54,7 @@ static void sweep(struct exchange *exchange, const json_t *living)
     int copy = place < 0 ? -1 : openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     scope_dir *dir = copy < 0 ? NULL : fdopendir(copy);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (encoding_is_identifier("sbx_", entry->d_name) && !json_object_get(living, entry->d_name) &&
+        if (identifier_has_form(entry->d_name, "sbx_") && !json_object_get(living, entry->d_name) &&
             !is_young(place, entry->d_name))
             file_remove_tree(place, entry->d_name);
 }
@@ -107,7 +108,7 @@ int sandbox_files_open(struct exchange *exchange, json_t *body, json_t *request,
                           .request = {.body = json_incref(body)},
                           .room = {.fd = -1},
                           .link_fd = -1};
-    encoding_new_identifier("run_", job.id);
+    identifier_make("run_", job.id);
     int status = run_request_read_files(exchange, &job.request);
     if (status < 0)
         json_decref(request);

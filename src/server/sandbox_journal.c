@@ -1,3 +1,4 @@
+#include "base/identifier.h"
 #include "server/sandbox_journal.h"
 
 #include "base/file.h"

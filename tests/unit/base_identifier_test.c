@@ -11,8 +11,8 @@ static void identifiers_have_their_form_and_differ(void **state)
 {
     (void)state;
     char one[IDENTIFIER_SIZE], other[IDENTIFIER_SIZE];
-    assert_int_equal(identifier_make("sbx_", one), 0);
-    assert_int_equal(identifier_make("sbx_", other), 0);
+    identifier_make("sbx_", one);
+    identifier_make("sbx_", other);
     assert_true(identifier_has_form(one, "sbx_"));
     assert_int_equal(strlen(one), 4 + IDENTIFIER_RANDOM);
     assert_string_not_equal(one, other);

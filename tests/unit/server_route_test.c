@@ -1,6 +1,7 @@
 /* Routes: which one a path means, and what its parts are. */
 #include "harness.h"
 
+#include "base/identifier.h"
 #include "server/encoding.h"
 #include "server/route.h"
 
@@ -65,14 +66,14 @@ static void identifiers_have_one_form_and_never_repeat(void **state)
 {
     (void)state;
     char one[IDENTIFIER_SIZE], other[IDENTIFIER_SIZE];
-    encoding_new_identifier("run_", one);
-    encoding_new_identifier("run_", other);
+    identifier_make("run_", one);
+    identifier_make("run_", other);
     assert_int_equal(strlen(one), 26);
     assert_string_not_equal(one, other);
-    assert_true(encoding_is_identifier("run_", one));
-    assert_false(encoding_is_identifier("sbx_", one));
-    assert_false(encoding_is_identifier("run_", "run_../../../../etc/passwd"));
-    assert_false(encoding_is_identifier("run_", "run_"));
+    assert_true(identifier_has_form(one, "run_"));
+    assert_false(identifier_has_form(one, "sbx_"));
+    assert_false(identifier_has_form("run_../../../../etc/passwd", "run_"));
+    assert_false(identifier_has_form("run_", "run_"));
 }
 
 static void base64_there_and_back(void **state)
