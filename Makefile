@@ -33,7 +33,7 @@ test-vm:
 bench:
 	@setup/install build demo bench
 	@$(MAKE) --no-print-directory all
-	@bench/cold_start; cold=$$?; bench/warm_start && exit $$cold
+	@bench/cold_start; cold=$$?; bench/warm_start; warm=$$?; bench/upload && [ $$cold$$warm = 00 ]
 
 soak:
 	@setup/install build test

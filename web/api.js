@@ -60,7 +60,8 @@ async function toldBy(response) {
   }
 }
 
-async function send(method, path, { json, body, headers = {}, signal } = {}) {
+// `asks` false: nobody is asked for a key, for what goes on by itself.
+async function send(method, path, { json, body, headers = {}, signal, asks = true } = {}) {
   const content = json === undefined ? body : JSON.stringify(json);
   const typed = json === undefined ? headers : { ...headers, "Content-Type": "application/json" };
   for (;;) {
@@ -69,7 +70,7 @@ async function send(method, path, { json, body, headers = {}, signal } = {}) {
     if (response.ok) return response;
     const told = await toldBy(response);
     // Another request may have got a key meanwhile; then it is tried before anybody is asked.
-    if (response.status === 401 && (apiKey() !== used || (await askForKey()))) continue;
+    if (response.status === 401 && (apiKey() !== used || (asks && (await askForKey())))) continue;
     throw new ApiError(response.status, told);
   }
 }

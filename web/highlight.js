@@ -5,7 +5,7 @@ const words = (text) => `\\b(?:${text.trim().split(/\s+/).join("|")})\\b`;
 
 const NUMBER = String.raw`\b(?:0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.[\d_]*)?(?:[eE][+-]?\d+)?)[a-zA-Z]?\b`;
 const CALL = String.raw`\b[A-Za-z_$][\w$]*(?=\()`;
-const C_COMMENT = String.raw`\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)`;
+const C_COMMENT = String.raw`\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|(?![\s\S]))`;
 const C_STRING = String.raw`"(?:\\[\s\S]|[^"\\\n])*"?|'(?:\\[\s\S]|[^'\\\n])*'?`;
 const SCRIPT_WORDS = `await async break case catch class const continue debugger default delete do else export extends
   finally for from function if import in instanceof let new of return static super switch this throw try typeof var void
@@ -15,7 +15,7 @@ const SCRIPT_WORDS = `await async break case catch class const continue debugger
 const GRAMMARS = {
   python: {
     comment: String.raw`#[^\n]*`,
-    string: String.raw`(?:(?<!\w)[rRbBfFuU]{1,2})?(?:"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\[\s\S]|[^"\\\n])*"?|'(?:\\[\s\S]|[^'\\\n])*'?)`,
+    string: String.raw`(?:(?<!\w)[rRbBfFuU]{1,2})?(?:"""[\s\S]*?(?:"""|(?![\s\S]))|'''[\s\S]*?(?:'''|(?![\s\S]))|"(?:\\[\s\S]|[^"\\\n])*"?|'(?:\\[\s\S]|[^'\\\n])*'?)`,
     meta: String.raw`@[\w.]+`,
     keyword: words(`and as assert async await break case class continue def del elif else except finally for from global if
       import in is lambda match nonlocal not or pass raise return try while with yield`),

@@ -95,6 +95,7 @@ export class PoolPage {
   show() {
     this.isShown = true;
     this.last = null;
+    this.asked = false;
     this.#poll();
   }
 
@@ -108,10 +109,11 @@ export class PoolPage {
     const live = find("#pool-live");
     if (!document.hidden) {
       try {
-        this.#draw(digest(await api.get("/v1/stats")));
+        this.#draw(digest(await api.get("/v1/stats", { asks: !this.last && !this.asked })));
         live.className = "pool-live good";
         live.textContent = "live";
       } catch (error) {
+        this.asked = true;
         live.className = "pool-live bad";
         live.textContent = api.wordsOf(error);
       }

@@ -7,7 +7,8 @@ import { Table, parseCsv } from "./table.js";
 const TABLE = "application/vnd.cloche.table+json";
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml"];
 const PREVIEW_MOST = 8 << 20;
-const FRAME_POLICY = "default-src 'none'; style-src 'self'; img-src data:";
+// A document of no origin is not its own 'self': the place of the style sheet is named.
+const FRAME_POLICY = `default-src 'none'; style-src ${location.origin}; img-src data:`;
 
 // Addresses of Blobs live until the page goes or the next run clears them.
 const addresses = new Set();
@@ -39,7 +40,7 @@ function pictureOf(blob, name) {
 // How tall the page in a frame will be: it is a document of no origin, so nobody can ask it.
 function heightOf(page) {
   const rows = page.querySelectorAll("tr").length;
-  const pictures = page.querySelectorAll("img, svg").length;
+  const pictures = page.querySelectorAll("img[src], svg").length;
   const blocks = page.querySelectorAll("p, h1, h2, h3, h4, li, pre, div > br").length;
   const letters = page.textContent.length;
   return Math.min(460, 26 + rows * 30 + pictures * 220 + blocks * 30 + (rows ? 0 : Math.ceil(letters / 90) * 22));

@@ -22,7 +22,7 @@ export class SessionPage {
     find("#session-new").addEventListener("click", () => this.#renew());
     find("#compare-open").addEventListener("click", () => this.#compareEnds());
     this.#makeActions();
-    this.ready = this.session.restore();
+    this.session.restore().then(() => this.isShown && this.session.isStarted && this.show(), () => this.session.clear());
   }
 
   #makeActions() {

@@ -6,6 +6,7 @@ import { Record } from "./output.js";
 
 const KEPT = "cloche-session";
 const CANNOT = [400, 404, 409, 410, 422, 501]; // answers to what a server, a language or a box that is gone cannot do
+const OUTPUT = "/data/output";
 const KEPT_MOST = 2 << 20; // characters that are kept over a reload
 
 export class Session extends EventTarget {
@@ -139,9 +140,25 @@ export class Session extends EventTarget {
     const { result, failure } = step.record;
     step.state = failure || result?.died || ["error", "exit"].includes(result?.status) || result?.timed_out ? "error" : "ok";
     if (result?.died || failure?.status === 404 || failure?.status === 410) this.#lose(branch.sandbox);
-    else if (!failure) await this.#remember(step, branch);
+    else if (!failure) {
+      await this.#findFiles(step, branch);
+      await this.#remember(step, branch);
+    }
     this.#changed();
     return step;
+  }
+
+  // What is new in the working directory since the last look at this branch.
+  async #findFiles(step, branch) {
+    try {
+      const { entries } = await api.get(`/v1/sandboxes/${branch.sandbox}/files/list?path=${encodeURIComponent(OUTPUT)}`);
+      const files = entries.filter((entry) => entry.type === "file");
+      const marks = Object.fromEntries(files.map((file) => [file.path, `${file.size} ${file.modified_ns}`]));
+      const fresh = files.filter((file) => branch.seen?.[file.path] !== marks[file.path]);
+      branch.seen = marks;
+      step.record.result.files = fresh.map((file) => ({ path: file.path.replace(`${OUTPUT}/`, ""), size: file.size,
+        url: `/v1/sandboxes/${branch.sandbox}/files?path=${encodeURIComponent(file.path)}` }));
+    } catch { /* a server without files of sandboxes: then none are shown */ }
   }
 
   // The box is gone; what was shown stays.
@@ -165,6 +182,7 @@ export class Session extends EventTarget {
     branch.head = step.id;
     branch.origin = step.id;
     branch.replayed = sandbox.replayed;
+    branch.seen = from.seen;
     this.select(step, branch);
     return branch;
   }

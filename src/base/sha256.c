@@ -4,7 +4,6 @@
  * start of the command. It is deprecated for its lack of engines, which a hash does not need. */
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 struct sha256 {
@@ -28,7 +27,11 @@ void sha256_finish(struct sha256 *hash, char *ret_hex)
 {
     unsigned char digest[SHA256_DIGEST_LENGTH];
     SHA256_Final(digest, &hash->context);
-    for (size_t i = 0; i < sizeof digest; i++)
-        snprintf(ret_hex + 2 * i, 3, "%02x", digest[i]);
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < sizeof digest; i++) {
+        ret_hex[2 * i] = digits[digest[i] >> 4];
+        ret_hex[2 * i + 1] = digits[digest[i] & 15];
+    }
+    ret_hex[2 * sizeof digest] = '\0';
     free(hash);
 }

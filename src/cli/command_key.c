@@ -15,7 +15,8 @@
 
 static const struct option_row options[] = {
     {"tenant", 't', "NAME", NULL, "whose key it is; remove: all keys of that tenant"},
-    {"data", 0, "DIRECTORY", NULL, "the server's data directory (/var/lib/cloche, or ~/.local/share/cloche)"},
+    {"data", 0, "DIRECTORY", NULL,
+     "the server's data directory (/var/lib/cloche/server, or ~/.local/share/cloche/server)"},
 #define X(field, option, unit, placeholder, normal, help)                                                    \
     {option, 0, placeholder, NULL, help " (" normal ")"},
     QUOTA_ROWS(X)

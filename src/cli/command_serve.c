@@ -24,7 +24,8 @@
 
 static const struct option_row options[] = {
     {"listen", 0, "ADDRESS", NULL, "address and port (127.0.0.1:8420); port 0: any that is free"},
-    {"data", 0, "DIRECTORY", NULL, "where everything is kept (/var/lib/cloche, or ~/.local/share/cloche)"},
+    {"data", 0, "DIRECTORY", NULL,
+     "where everything is kept (/var/lib/cloche/server, or ~/.local/share/cloche/server)"},
     {"tls-cert", 0, "FILE", NULL, "certificate chain in PEM format: serve https"},
     {"tls-key", 0, "FILE", NULL, "its private key"},
     {"spares", 0, "NUMBER", NULL, "boxes that are kept ready when nothing runs (2)"},

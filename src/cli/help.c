@@ -127,7 +127,8 @@ void help_print_man(void)
     print_exit_codes("");
     printf(".fi\n.SH ENVIRONMENT\n.TP\n.B CLOCHE_SERVER\nThe address of a server, as of \\-\\-server in "
            "front of the "
-           "command.\n.TP\n.B CLOCHE_KEY\nThe key that it asks for.\n.TP\n.B CLOCHE_KEEPER\nThe path of the "
+           "command.\n.TP\n.B CLOCHE_KEY\nThe key that it asks for.\n.TP\n.B SSL_CERT_FILE\nThe certificates "
+           "that are trusted.\n.TP\n.B CLOCHE_KEEPER\nThe path of the "
            "keeper's socket.\n");
     printf(".SH FILES\n.TP\n.I /etc/cloche.conf\nThe operator's configuration: one \"name = value\" a "
            "line. The name "

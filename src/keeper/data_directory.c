@@ -18,11 +18,11 @@ int data_directory_default(char *into, size_t size)
     const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     int length;
     if (geteuid() == 0)
-        length = snprintf(into, size, "/var/lib/cloche");
+        length = snprintf(into, size, "/var/lib/cloche/server"); /* beside the images and the boxes */
     else if (data && data[0] == '/')
-        length = snprintf(into, size, "%s/cloche", data);
+        length = snprintf(into, size, "%s/cloche/server", data);
     else if (home && home[0] == '/')
-        length = snprintf(into, size, "%s/.local/share/cloche", home);
+        length = snprintf(into, size, "%s/.local/share/cloche/server", home);
     else
         return -ENOENT;
     return length < (int)size ? 0 : -ENAMETOOLONG;

@@ -6,7 +6,8 @@
 
 #include <sys/types.h>
 
-/* The default place: /var/lib/cloche for root, else $XDG_DATA_HOME/cloche or ~/.local/share/cloche. */
+/* The default place: /var/lib/cloche/server for root, else $XDG_DATA_HOME/cloche/server or
+ * ~/.local/share/cloche/server. */
 int data_directory_default(char *into, size_t size);
 
 /* The user that the server runs as: its own under root, else ours. Never one of a box. */

@@ -148,13 +148,21 @@ struct session *session_add(struct session_table *table, const struct session_te
     session->number = ++table->made;
     session->created_ms = clock_unix_ms();
     session->opened_us = session->idle_since_us = clock_monotonic_us();
-    session->until_us = session->opened_us + session->ttl_ms * 1000;
-    session->most_us = session->opened_us + (int64_t)SESSION_TTL_MAX_MS * 1000;
+    session->until_us = session->most_us = session->opened_us + (int64_t)SESSION_TTL_MAX_MS * 1000;
     session->users = session->working = 1;
     *table->last = session;
     table->last = &session->next;
     table->alive++;
     return session;
+}
+
+void session_begin(struct session *session)
+{
+    session->created_ms = clock_unix_ms();
+    session->opened_us = session->idle_since_us = clock_monotonic_us();
+    session->until_us = session->opened_us + session->ttl_ms * 1000;
+    if (session->until_us > session->most_us)
+        session->until_us = session->most_us;
 }
 
 int session_check_alive(const struct session *session, struct error *err)

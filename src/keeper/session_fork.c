@@ -48,9 +48,7 @@ static struct session *add_alike(struct session *session, struct error *err)
     struct session *fork = session_add(table, &terms, err);
     if (fork) {
         snprintf(fork->parent, sizeof fork->parent, "%s", session->id);
-        fork->most_us = session->most_us; /* its boxes end with those that they come from */
-        if (fork->until_us > fork->most_us)
-            fork->until_us = fork->most_us;
+        fork->until_us = fork->most_us = session->most_us; /* its boxes end with those that they come from */
     }
     pthread_mutex_unlock(&table->lock);
     json_decref(about);
@@ -132,6 +130,7 @@ int session_fork(struct session *session, const char *checkpoint, struct session
     if (status == 0)
         status = session_check_alive(fork, err);
     if (status == 0) {
+        session_begin(fork);
         session_tell(session, "forked", json_pack("{s:s}", "sandbox", fork->id));
         session_tell(fork, "opened", json_pack("{s:s}", "parent", session->id));
     }

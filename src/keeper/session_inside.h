@@ -100,6 +100,9 @@ void session_tell(struct session *session, const char *what, json_t *more);
 struct session *session_add(struct session_table *table, const struct session_terms *terms,
                             struct error *err);
 
+/* It has its contexts, and its time begins. With the lock held. */
+void session_begin(struct session *session);
+
 /* -ESTALE when it ends or has ended. With the lock held. */
 int session_check_alive(const struct session *session, struct error *err);
 

@@ -299,18 +299,20 @@ static int answer_checkpoint_drop(struct session_request *request)
 }
 
 /* A frame with what has happened, lines of JSON in its body; an empty one now and then, so that the other
- * side notices that its own listener is gone. The last frame says `end`. */
+ * side notices that its own listener is gone. The last frame says `end`. With `once` there is one frame, at
+ * once. */
 static int answer_watch(struct session_request *request)
 {
     int64_t since = request_number(request, "since"), last = since;
+    bool is_once = json_is_true(json_object_get(request->header, "once"));
     for (;;) {
         scope_buffer lines = {0};
-        int more = session_await_events(request->session, since, EVENTS_WAIT_MS, &lines, &last);
+        int more = session_await_events(request->session, since, is_once ? 0 : EVENTS_WAIT_MS, &lines, &last);
         since = last;
         int status = wire_send(request->fd, json_pack("{s:b, s:I}", "end", !more, "last", (json_int_t)last),
                                (struct slice){lines.data ? lines.data : "", lines.length}, NULL, 0);
         struct pollfd polled = {.fd = request->fd, .events = POLLRDHUP};
-        if (status < 0 || !more)
+        if (status < 0 || !more || is_once)
             return status;
         if (poll(&polled, 1, 0) > 0)
             return -EPIPE;

@@ -248,6 +248,7 @@ int session_open(struct session_table *table, const struct session_terms *terms,
         status = session_check_alive(session, err);
     if (status == 0) {
         slot_add(session, slot);
+        session_begin(session);
         session_tell(session, "opened", NULL);
     }
     pthread_mutex_unlock(&table->lock);

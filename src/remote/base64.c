@@ -23,6 +23,10 @@ int base64_decode(const char *text, struct buffer *into)
         return -EINVAL;
     while (length && padding < 2 && text[length - 1 - padding] == '=')
         padding++;
+    /* The library skips white space at both ends, and takes padding for zeros: both are looked at here. */
+    for (size_t i = 0; i < length - padding; i++)
+        if (text[i] == '=' || (unsigned char)text[i] <= ' ')
+            return -EINVAL;
     unsigned char *bytes = malloc(length / 4 * 3 + 1);
     if (!bytes)
         return -ENOMEM;

@@ -77,25 +77,31 @@ static void print_kinds(const json_t *pool)
 {
     size_t index;
     json_t *kind;
-    printf("\n%-22s %7s %9s %9s %9s\n", "KIND", "READY", "HITS", "MISSES", "FORKS");
+    printf("\n%-22s %7s %9s %9s %9s\n", "KIND", "READY", "HITS", "MISSES", "EACH");
     json_array_foreach(json_object_get(pool, "kinds"), index, kind)
     {
-        printf("%-22s %7lld %9lld %9lld %9lld\n", remote_text(kind, "kind"),
+        char each[32];
+        printf("%-22s %7lld %9lld %9lld %9s\n", remote_text(kind, "kind"),
                (long long)number_of(kind, "spares"), (long long)number_of(kind, "hits"),
-               (long long)number_of(kind, "misses"), (long long)number_of(kind, "forks"));
+               (long long)number_of(kind, "misses"),
+               text_format_size(number_of(kind, "spare_bytes"), each, sizeof each));
     }
 }
 
 static void print_stats(struct top *top, const json_t *stats)
 {
     const json_t *memory = json_object_get(stats, "memory"), *machine = json_object_get(stats, "machine");
-    const json_t *pool = json_object_get(stats, "pool");
+    const json_t *pool = json_object_get(stats, "pool"), *queue = json_object_get(stats, "queue");
+    const json_t *quotas = json_object_get(json_object_get(stats, "tenant"), "quotas");
     char age[32];
     printf("cloche %s, up %s%s, %lld connections\n", remote_text(stats, "version"),
            text_format_duration(number_of(stats, "uptime_s") * 1000, age, sizeof age),
            json_is_true(json_object_get(stats, "single_user")) ? ", single-user" : "",
            (long long)number_of(stats, "connections"));
     print_runs(top, stats);
+    printf("now        %lld running, %lld waiting, %lld sandboxes of yours\n",
+           (long long)number_of(queue, "running"), (long long)number_of(queue, "waiting"),
+           (long long)number_of(json_object_get(quotas, "boxes"), "used"));
     printf("pool       %lld boxes ready, %lld hits, %lld misses\n", (long long)number_of(pool, "spares"),
            (long long)number_of(pool, "hits"), (long long)number_of(pool, "misses"));
     print_size("memory     server ", number_of(memory, "server_bytes"));

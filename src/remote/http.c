@@ -173,7 +173,8 @@ static int explain(const struct http *http, const struct transfer *transfer, CUR
                  http->url);
         return fill(err, ERROR_SPEC, -EINVAL, text, NULL);
     } else if (code == CURLE_PEER_FAILED_VERIFICATION) {
-        hint = "$SSL_CERT_FILE names the certificates that are trusted";
+        snprintf(text, sizeof text, "the certificate of %.200s is not one that is trusted", http->url);
+        hint = "$SSL_CERT_FILE names those that are";
     } else if (code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR || code == CURLE_PARTIAL_FILE) {
         snprintf(text, sizeof text, "the server at %.200s broke off its answer", http->url);
     } else if (code == CURLE_WEIRD_SERVER_REPLY || code == CURLE_UNSUPPORTED_PROTOCOL) {
@@ -260,6 +261,9 @@ static void set_options(struct http *http, struct transfer *transfer, const char
     curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "cloche/" CLOCHE_VERSION);
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    const char *certificates = getenv("SSL_CERT_FILE"); /* which curl itself does not look at */
+    if (certificates && certificates[0])
+        curl_easy_setopt(easy, CURLOPT_CAINFO, certificates);
     if (is_loopback(http->url))
         curl_easy_setopt(easy, CURLOPT_PROXY, ""); /* whatever the environment says */
     if (call->source) {

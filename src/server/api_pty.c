@@ -98,16 +98,17 @@ static void say_end(struct terminal *terminal, struct websocket *socket)
 static void talk(struct websocket *socket, void *data)
 {
     struct terminal *terminal = data;
-    for (;;) {
+    /* What came along with the request is in no socket that could be polled. */
+    for (bool is_first = true;; is_first = false) {
         struct pollfd polled[] = {
             {.fd = websocket_fd(socket), .events = POLLIN},
             {.fd = terminal->command.link, .events = POLLIN},
             {.fd = terminal->command.stdout_fd, .events = POLLIN},
             {.fd = terminal->typed.length ? terminal->command.stdin_fd : -1, .events = POLLOUT},
         };
-        if (poll(polled, 4, -1) < 0 && errno != EINTR)
+        if (poll(polled, 4, is_first ? 0 : -1) < 0 && errno != EINTR)
             break;
-        if (polled[0].revents && websocket_take(socket, take_message, terminal) < 0)
+        if ((is_first || polled[0].revents) && websocket_take(socket, take_message, terminal) < 0)
             break;
         if (polled[2].revents && show(terminal, socket) < 0)
             break;

@@ -1,11 +1,9 @@
 /* /v1/sandboxes: made, listed, looked at, extended, ended, and what happens in them. */
 #include "base/scope.h"
 #include "base/text.h"
-#include "keeper/wire.h"
-#include "server/event.h"
-#include "server/keeper_link.h"
 #include "server/route.h"
 #include "server/run_request.h"
+#include "server/sandbox_events.h"
 #include "server/sandbox_files.h"
 #include "server/sandbox_gate.h"
 #include "server/sandbox_journal.h"
@@ -13,11 +11,15 @@
 #include "server/tenant.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIST_DEFAULT = 50, LIST_MAX = 500, METADATA_MAX = 64, METADATA_TEXT_MAX = 1024, PULSE_MS = 15000 };
+enum {
+    LIST_DEFAULT = 50,
+    LIST_MAX = 500,
+    METADATA_MAX = 64,
+    METADATA_TEXT_MAX = 1024,
+};
 
 /* As numbers, each in the unit that a plain number has in a spec. */
 static json_t *limit_value(enum limit_field field, int64_t value)
@@ -276,92 +278,13 @@ static int extend(struct exchange *exchange)
     return status;
 }
 
-/* ---- what happens in it ---- */
-
-struct watch {
-    struct exchange *exchange;
-    int link;
-};
-
-static int tell_lines(char *lines, struct buffer *into)
-{
-    int status = 0;
-    char *rest = NULL;
-    for (char *line = strtok_r(lines, "\n", &rest); line && status == 0; line = strtok_r(NULL, "\n", &rest)) {
-        json_t *event = json_loads(line, 0, NULL);
-        const char *name = json_string_value(json_object_get(event, "event"));
-        char kept[64];
-        snprintf(kept, sizeof kept, "%s", name ? name : "unknown");
-        json_int_t at_ms = json_integer_value(json_object_get(event, "at_ms"));
-        json_object_set_new(event, "at", sandbox_time(at_ms));
-        json_object_del(event, "at_ms");
-        json_object_del(event, "event");
-        status = event_append(into, kept, event);
-    }
-    return status;
-}
-
-static int next_events(void *data, struct buffer *into)
-{
-    struct watch *watch = data;
-    for (int quiet = 0;; quiet++) {
-        json_t *frame = NULL;
-        scope_buffer lines = {0};
-        if (exchange_client_is_gone(watch->exchange) || wire_receive(watch->link, &frame, &lines, NULL) < 0)
-            return -EPIPE;
-        bool is_end = json_is_true(json_object_get(frame, "end"));
-        bool is_refused = json_object_get(frame, "error");
-        json_decref(frame);
-        if (lines.length && tell_lines(lines.data, into) < 0)
-            return -ENOMEM;
-        if (is_end || is_refused)
-            return 0;
-        if (quiet * 1000 >= PULSE_MS && event_append_pulse(into) < 0) /* a frame comes every second */
-            return -ENOMEM;
-        if (into->length)
-            return 1;
-    }
-}
-
-static void stop_watching(void *data)
-{
-    struct watch *watch = data;
-    scope_close_fd(&watch->link);
-    free(watch);
-}
-
-static int events(struct exchange *exchange)
-{
-    struct error err = {0};
-    json_t *answer = NULL;
-    if (sandbox_ask(exchange, sandbox_request(exchange, "look"), &answer) < 0)
-        return 0; /* not one that could be watched */
-    json_decref(answer);
-    const char *since = exchange_header(exchange, "Last-Event-ID");
-    json_t *request = sandbox_request(exchange, "watch");
-    json_object_set_new(request, "since", json_integer(since ? strtoll(since, NULL, 10) : 0));
-    scope_fd link = keeper_link_take(exchange_server(exchange), &err);
-    struct watch *watch = malloc(sizeof *watch);
-    if (link < 0 || !watch) {
-        json_decref(request);
-        free(watch);
-        return exchange_reply_problem(exchange, &err);
-    }
-    if (sandbox_send(exchange, link, request, (struct slice){"", 0}) < 0) {
-        free(watch);
-        return 0;
-    }
-    *watch = (struct watch){.exchange = exchange, .link = take_fd(&link)};
-    return exchange_reply_stream(exchange, "text/event-stream", next_events, stop_watching, watch);
-}
-
 static const struct route routes[] = {
     {"POST", "/v1/sandboxes", create, 0, "open a live sandbox", 1 << 20},
     {"GET", "/v1/sandboxes", list, 0, "list live sandboxes"},
     {"GET", "/v1/sandboxes/{id}", look, 0, "look at one"},
     {"DELETE", "/v1/sandboxes/{id}", end, 0, "end it, and all that is in it"},
     {"POST", "/v1/sandboxes/{id}/extend", extend, 0, "let it live longer", 1 << 16},
-    {"GET", "/v1/sandboxes/{id}/events", events, 0, "what happens in it, as events"},
+    {"GET", "/v1/sandboxes/{id}/events", sandbox_events, 0, "what happens in it, as events"},
 };
 
 const struct route_family routes_sandbox = ROUTE_FAMILY(routes);

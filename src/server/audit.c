@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -103,9 +104,8 @@ static void audit_write_line(struct audit *audit, const json_t *line)
 
 /* ---- slots ---- */
 
-int audit_begin(struct audit *audit, const char *run_id, json_t *fields)
+int audit_begin(struct audit *audit, const char *run_id, struct slice fields)
 {
-    char *text = json_dumps(fields, JSON_COMPACT);
     int found = -1;
     pthread_mutex_lock(&audit->lock);
     for (int i = 0; found < 0 && i < AUDIT_SLOTS;
@@ -114,20 +114,20 @@ int audit_begin(struct audit *audit, const char *run_id, json_t *fields)
             found = i;
     if (found >= 0) {
         struct audit_slot *slot = &audit->slots[found];
+        size_t length = fields.length < sizeof slot->text ? fields.length : 0;
         snprintf(slot->run_id, sizeof slot->run_id, "%s", run_id);
-        bool fits = text && strlen(text) < sizeof slot->text;
-        snprintf(slot->text, sizeof slot->text, "%s", fits ? text : "");
+        memcpy(slot->text, fields.data, length);
+        slot->text[length] = '\0';
         atomic_store(&slot->taken, 1);
     }
     pthread_mutex_unlock(&audit->lock);
-    free(text);
     return found;
 }
 
-void audit_end(struct audit *audit, int slot, const json_t *line)
+void audit_end(struct audit *audit, int slot, struct slice line)
 {
     pthread_mutex_lock(&audit->lock);
-    audit_write_line(audit, line);
+    audit_write(audit, line.data, line.length);
     if (slot >= 0)
         atomic_store(&audit->slots[slot].taken, 0);
     pthread_mutex_unlock(&audit->lock);
@@ -177,6 +177,8 @@ static void audit_recover(struct audit *audit, int *ret_lost)
         }
         atomic_store(&slot->taken, 0);
     }
+    /* All of it was looked at just now; few slots are in use at one time. What is in the file stays there. */
+    madvise(audit->slots, (size_t)AUDIT_SLOTS * sizeof *audit->slots, MADV_DONTNEED);
 }
 
 /* A line that was torn by a death is cut off: its slot is still taken, and gives it anew. */

@@ -10,9 +10,9 @@
  * the server, a power cut may take the last ones. */
 #pragma once
 
+#include "base/bytes.h"
 #include "base/error.h"
 
-#include <jansson.h>
 #include <stdint.h>
 
 enum {
@@ -28,12 +28,12 @@ struct audit;
 int audit_open(int data_fd, struct audit **ret, int *ret_lost, struct error *err);
 void audit_close(struct audit *audit);
 
-/* Takes the fields that are known at the start (time and all); returns a number for audit_end, -1 when it was
- * not noted. */
-int audit_begin(struct audit *audit, const char *run_id, json_t *fields);
+/* Notes what is known at the start: a JSON object as text. Returns a number for audit_end, -1 when it was not
+ * noted. */
+int audit_begin(struct audit *audit, const char *run_id, struct slice fields);
 
-/* Writes the line and frees the slot. Borrows `line`. */
-void audit_end(struct audit *audit, int slot, const json_t *line);
+/* Writes the line, which ends with a newline, and frees the slot. */
+void audit_end(struct audit *audit, int slot, struct slice line);
 
 /* "2026-03-01T12:00:00.123Z", now. */
 enum { AUDIT_TIME_SIZE = 32 };

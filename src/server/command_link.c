@@ -86,6 +86,10 @@ int command_link_open(struct exchange *exchange, json_t *request, struct command
 {
     struct error err = {0};
     *ret = (struct command_link)COMMAND_LINK_UNSET;
+    if (request && !sandbox_request_is_text(exchange, request)) {
+        json_decref(request);
+        return -EINVAL;
+    }
     bool has_terminal = json_object_get(request, "terminal") != NULL;
     scope_fd in = -1, out = -1, errors = -1;
     int status = request ? 0 : -ENOMEM;

@@ -2,13 +2,16 @@
 
 #include "base/clock.h"
 #include "server/exchange_inside.h"
+#include "server/framing.h"
 #include "server/idempotency.h"
 #include "server/keeper_link.h"
 #include "server/origin.h"
 #include "server/server.h"
 #include "server/tenant.h"
+#include "server/websocket.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +25,7 @@ enum {
     DISCARD_MAX = 8 << 20, /* of a body that nobody wants, so that its sender gets to read the answer … */
     DISCARD_STREAM_MAX = 1 << 30, /* … and of one that was to be large */
     DRAIN_STEP_US = 5000,
+    CROWD = 256, /* connections at one time */
 };
 
 static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
@@ -96,13 +100,18 @@ static int refuse_size(struct exchange *exchange)
 }
 
 /* Headers are there, the body is not: what can be refused now is. The answer is set when this returns 1. */
-static int take_headers(struct exchange *exchange, const char *method)
+static int take_headers(struct exchange *exchange, const char *method, const char *version)
 {
     char allowed[128];
     struct server *server = exchange->server;
     exchange->method = known_method(method);
     if (!exchange->path)
         return -ENOMEM;
+    const char *problem = framing_problem(exchange, version);
+    exchange->is_last = problem != NULL;
+    if (problem)
+        return exchange_reply_error(exchange, 400, "bad_request", NULL, NULL, "%s", problem) < 0 ? -ENOMEM
+                                                                                                 : 1;
     if (!origin_is_ours(server, exchange))
         return exchange_reply_error(exchange, 403, "forbidden", "Host", NULL,
                                     "the request comes from a page of another site, or under a foreign name")
@@ -134,6 +143,8 @@ static bool take_body(struct exchange *exchange, const char *bytes, size_t lengt
 {
     const struct route *route = exchange->route;
     exchange->body_seen += length;
+    if (!route) /* answered already */
+        return exchange->body_seen <= DISCARD_MAX;
     if (exchange->is_refused || exchange->is_too_large)
         return exchange->body_seen <=
                (route->flags & ROUTE_STREAMS_BODY ? DISCARD_STREAM_MAX : body_limit(route) + DISCARD_MAX);
@@ -161,7 +172,7 @@ static enum MHD_Result send_answer(struct exchange *exchange)
         return MHD_NO;
     struct server *server = exchange->server;
     MHD_add_response_header(exchange->response, "Server", "cloche/" CLOCHE_VERSION);
-    if (atomic_load(&server->is_draining))
+    if (exchange->is_last || atomic_load(&server->is_draining))
         MHD_add_response_header(exchange->response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (exchange->is_counted)
         metrics_count_answer(&server->metrics, exchange->status);
@@ -179,17 +190,18 @@ static enum MHD_Result handle(void *data, struct MHD_Connection *connection, con
     (void)data;
     (void)connection;
     (void)url;
-    (void)version;
     struct exchange *exchange = *state;
     if (!exchange)
         return MHD_NO;
     if (!exchange->is_begun) {
         exchange->is_begun = true;
-        int status = take_headers(exchange, method);
+        int status = take_headers(exchange, method, version);
         if (status < 0)
             return MHD_NO;
         /* An answer before the body closes the connection: only where there is one. */
-        return status > 0 && exchange_body_announced(exchange) != 0 ? send_answer(exchange) : MHD_YES;
+        return status > 0 && (exchange->is_last || exchange_body_announced(exchange) != 0)
+                   ? send_answer(exchange)
+                   : MHD_YES;
     }
     if (*upload_size > 0) {
         bool goes_on = take_body(exchange, upload, *upload_size);
@@ -213,7 +225,17 @@ static void complete(void *data, struct MHD_Connection *connection, void **state
     *state = NULL;
     if (!exchange)
         return;
+    websocket_abandon(exchange);
     exchange_let_go(exchange);
+}
+
+/* After a crowd its memory goes back to the system; the C library would keep it for the next one. */
+static void forget_crowd(struct server *server, int now)
+{
+    int most = atomic_load(&server->connections_most);
+    if (most >= CROWD && now < most / 2 &&
+        atomic_compare_exchange_strong(&server->connections_most, &most, now))
+        malloc_trim(0);
 }
 
 static void count_connection(void *data, struct MHD_Connection *connection, void **state,
@@ -222,7 +244,12 @@ static void count_connection(void *data, struct MHD_Connection *connection, void
     (void)connection;
     (void)state;
     struct server *server = data;
-    atomic_fetch_add(&server->metrics.connections, code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1);
+    int step = code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1;
+    int now = (int)atomic_fetch_add(&server->metrics.connections, step) + step;
+    if (step < 0)
+        forget_crowd(server, now);
+    else if (now > atomic_load(&server->connections_most))
+        atomic_store(&server->connections_most, now); /* a race loses one: it is no exact figure */
 }
 
 static void keep_quiet(void *data, const char *format, va_list arguments)

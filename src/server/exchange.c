@@ -82,7 +82,7 @@ struct slice exchange_body(const struct exchange *exchange)
 int64_t exchange_body_announced(const struct exchange *exchange)
 {
     const char *text = exchange_header(exchange, "Content-Length");
-    if (!text)
+    if (!text || exchange_header(exchange, "Transfer-Encoding"))
         return exchange_header(exchange, "Transfer-Encoding") ? -1 : 0;
     return strtoll(text, NULL, 10); /* the library has refused what is no number */
 }

@@ -23,12 +23,13 @@ struct exchange {
     struct recording *recording; /* of idempotency.h; NULL: none */
     int64_t started_us;
     /* The request's body. */
-    bool is_begun, is_refused, is_too_large, is_counted;
+    bool is_begun, is_refused, is_too_large, is_counted, is_last; /* is_last: the connection ends with it */
     struct buffer body;
     void *body_state;
     uint64_t body_seen;
     /* The answer. */
     struct MHD_Response *response;
+    struct websocket *upgrading; /* until the 101 is sent */
     int status;
     struct {
         char *name, *value;

@@ -14,7 +14,7 @@
 enum { FILES_LISTED = 100 };
 
 struct gate_note {
-    json_t *line; /* NULL: it has ended */
+    struct buffer line; /* of the log, without its end; empty: it has ended */
     int slot;
 };
 
@@ -48,15 +48,28 @@ int gate_claim(struct exchange *exchange, const struct tenant_claim *claim)
     return -EBUSY;
 }
 
-/* ---- the line ---- */
+/* ---- the line: printed by hand, for every run has one ---- */
 
-static void set_text(json_t *object, const char *name, const char *text)
+static void add_text(struct buffer *line, const char *name, const char *text)
 {
-    if (text && text[0])
-        json_object_set_new(object, name, json_string(text));
+    if (!text || !text[0])
+        return;
+    bool is_plain = true;
+    for (const char *at = text; *at && is_plain; at++)
+        is_plain = *at >= ' ' && *at < 0x7f && *at != '"' && *at != '\\';
+    if (is_plain) {
+        buffer_print(line, ",\"%s\":\"%s\"", name, text);
+        return;
+    }
+    json_t *string = json_string(text);
+    char *encoded = string ? json_dumps(string, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    if (encoded)
+        buffer_print(line, ",\"%s\":%s", name, encoded);
+    free(encoded);
+    json_decref(string);
 }
 
-static void set_hash(json_t *object, struct slice code)
+static void add_hash(struct buffer *line, struct slice code)
 {
     char hex[65];
     struct sha256 *hash = sha256_new();
@@ -64,34 +77,38 @@ static void set_hash(json_t *object, struct slice code)
         return;
     sha256_add(hash, code.data, code.length);
     sha256_finish(hash, hex);
-    json_object_set_new(object, "code_sha256", json_string(hex));
+    add_text(line, "code_sha256", hex);
 }
 
-static json_t *limits_to_json(const struct limits *limits)
+static void add_limits(struct buffer *line, const struct limits *limits)
 {
-    json_t *object = json_object();
     for (int i = 0; i < LIMIT_FIELDS; i++)
-        json_object_set_new(object, limit_rows[i].name, json_integer(limits->value[i]));
-    return object;
+        buffer_print(line, "%s\"%s\":%lld", i ? "," : ",\"limits\":{", limit_rows[i].name,
+                     (long long)limits->value[i]);
+    buffer_append_text(line, "}");
 }
 
-static json_t *line_of(struct exchange *exchange, const struct gate_run *run)
+static void begin_line(struct buffer *line, struct exchange *exchange, const struct gate_run *run)
 {
     char now[AUDIT_TIME_SIZE], endpoint[320];
     audit_time(now);
     snprintf(endpoint, sizeof endpoint, "%s %s", exchange_method(exchange), exchange_pattern(exchange));
-    json_t *line = json_pack("{s:s,s:s}", "at", now, "tenant", exchange_tenant(exchange)->name);
-    set_text(line, "key", exchange_key_id(exchange));
-    set_text(line, "run", run->id);
-    set_text(line, "endpoint", endpoint);
-    set_text(line, "sandbox", run->sandbox);
-    set_text(line, "language", run->language);
-    set_text(line, "isolation", run->isolation);
-    set_text(line, "image", run->image);
-    set_hash(line, run->code);
+    buffer_print(line, "{\"at\":\"%s\"", now);
+    const char *const texts[][2] = {
+        {"tenant", exchange_tenant(exchange)->name},
+        {"key", exchange_key_id(exchange)},
+        {"run", run->id},
+        {"endpoint", endpoint},
+        {"sandbox", run->sandbox},
+        {"language", run->language},
+        {"isolation", run->isolation},
+        {"image", run->image},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        add_text(line, texts[i][0], texts[i][1]);
+    add_hash(line, run->code);
     if (run->limits)
-        json_object_set_new(line, "limits", limits_to_json(run->limits));
-    return line;
+        add_limits(line, run->limits);
 }
 
 /* ---- in and out ---- */
@@ -121,8 +138,12 @@ int gate_enter(struct exchange *exchange, const struct admission_need *need, str
 void gate_note(struct gate_pass *pass, struct exchange *exchange, const struct gate_run *run)
 {
     struct gate_note *note = &pass->notes[pass->count];
-    note->line = line_of(exchange, run);
-    note->slot = audit_begin(pass->server->audit, run->id, note->line);
+    begin_line(&note->line, exchange, run);
+    size_t length = note->line.length;
+    buffer_append_text(&note->line, "}"); /* whole for the note; the end is put in its place later */
+    note->slot = audit_begin(pass->server->audit, run->id,
+                             (struct slice){note->line.data ? note->line.data : "", note->line.length});
+    note->line.length = length;
     pass->count++;
 }
 
@@ -141,40 +162,46 @@ static json_t *files_to_json(const json_t *files)
     return list;
 }
 
-static json_t *usage_to_json(const struct result_usage *usage)
+static void add_usage(struct buffer *line, const struct result_usage *usage)
 {
-    return json_pack("{s:f,s:f,s:I,s:I,s:I}", "wall_ms", (double)usage->wall_us / 1000, "cpu_ms",
-                     (double)(usage->cpu_user_us + usage->cpu_system_us) / 1000, "peak_memory_bytes",
-                     (json_int_t)usage->peak_memory_bytes, "peak_pids", (json_int_t)usage->peak_pids,
-                     "disk_bytes", (json_int_t)usage->disk_bytes);
+    buffer_print(line,
+                 ",\"usage\":{\"wall_ms\":%.3f,\"cpu_ms\":%.3f,\"peak_memory_bytes\":%lld,\"peak_pids\":%lld,"
+                 "\"disk_bytes\":%lld}",
+                 (double)usage->wall_us / 1000, (double)(usage->cpu_user_us + usage->cpu_system_us) / 1000,
+                 (long long)usage->peak_memory_bytes, (long long)usage->peak_pids,
+                 (long long)usage->disk_bytes);
 }
 
-static void set_outcome(json_t *line, const struct gate_outcome *outcome)
+static void add_files(struct buffer *line, const json_t *files)
 {
-    set_text(line, "cause", outcome->cause ? outcome->cause : "host_failure");
-    set_text(line, "detail", outcome->detail);
-    if (outcome->exit_code >= 0)
-        json_object_set_new(line, "exit_code", json_integer(outcome->exit_code));
-    if (outcome->usage)
-        json_object_set_new(line, "usage", usage_to_json(outcome->usage));
-    if (!json_array_size(outcome->files))
-        return;
-    json_object_set_new(line, "files", files_to_json(outcome->files));
-    json_object_set_new(line, "file_count", json_integer((json_int_t)json_array_size(outcome->files)));
+    json_t *list = files_to_json(files);
+    char *encoded = json_dumps(list, JSON_COMPACT);
+    if (encoded)
+        buffer_print(line, ",\"files\":%s,\"file_count\":%zu", encoded, json_array_size(files));
+    free(encoded);
+    json_decref(list);
 }
 
 void gate_end(struct gate_pass *pass, size_t number, const struct gate_outcome *outcome)
 {
-    if (!pass || number >= pass->count || !pass->notes[number].line)
+    if (!pass || number >= pass->count || !pass->notes[number].line.length)
         return;
     struct gate_note *note = &pass->notes[number];
+    struct buffer *line = &note->line;
     char now[AUDIT_TIME_SIZE];
     audit_time(now);
-    set_text(note->line, "ended_at", now);
-    set_outcome(note->line, outcome);
-    audit_end(pass->server->audit, note->slot, note->line);
-    json_decref(note->line);
-    note->line = NULL;
+    add_text(line, "ended_at", now);
+    add_text(line, "cause", outcome->cause ? outcome->cause : "host_failure");
+    add_text(line, "detail", outcome->detail);
+    if (outcome->exit_code >= 0)
+        buffer_print(line, ",\"exit_code\":%d", outcome->exit_code);
+    if (outcome->usage)
+        add_usage(line, outcome->usage);
+    if (json_array_size(outcome->files))
+        add_files(line, outcome->files);
+    buffer_append_text(line, "}\n");
+    audit_end(pass->server->audit, note->slot, (struct slice){line->data, line->length});
+    buffer_free(line);
     if (outcome->usage)
         pass->cpu_us += outcome->usage->cpu_user_us + outcome->usage->cpu_system_us;
 }

@@ -20,12 +20,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 
-enum { DRAIN_MS = 10000, ARENAS = 4, FILE_MAX = 1 << 20 };
+enum { DRAIN_MS = 10000, SWEEP_MS = 60000, ARENAS = 4, FILE_MAX = 1 << 20 };
 
 static bool is_open(int fd)
 {
@@ -123,6 +125,11 @@ static int serve(struct server *server, struct error *err)
     enum door_word word = DOOR_READY;
     int fd = -1;
     while (status == 0 && word != DOOR_STOP) {
+        struct pollfd door = {.fd = server->door_fd, .events = POLLIN};
+        if (poll(&door, 1, SWEEP_MS) == 0) {
+            store_sweep(server->store, time(NULL));
+            continue;
+        }
         status = door_hear(server->door_fd, &word, &fd);
         scope_close_fd(&fd);
     }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { STREAM_BLOCK = 2 << 10 };
+enum { STREAM_BLOCK = 4 << 10 };
 
 #define JSON_TYPE "application/json"
 

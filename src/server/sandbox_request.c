@@ -26,10 +26,29 @@ json_t *sandbox_request(struct exchange *exchange, const char *verb)
     return request;
 }
 
+bool sandbox_request_is_text(struct exchange *exchange, const json_t *request)
+{
+    const char *name;
+    json_t *value;
+    size_t i;
+    if (json_is_string(request) && strlen(json_string_value(request)) != json_string_length(request)) {
+        exchange_reply_error(exchange, 422, "unprocessable", NULL, NULL, "a text has a NUL character in it");
+        return false;
+    }
+    json_object_foreach((json_t *)(uintptr_t)request, name,
+                        value) if (!sandbox_request_is_text(exchange, value)) return false;
+    json_array_foreach(request, i, value) if (!sandbox_request_is_text(exchange, value)) return false;
+    return true;
+}
+
 static int send_with(struct exchange *exchange, int link, json_t *request, struct slice body, const int *fds,
                      size_t count)
 {
     struct error err = {0};
+    if (!sandbox_request_is_text(exchange, request)) {
+        json_decref(request);
+        return -EINVAL;
+    }
     int status = request ? wire_send(link, request, body, fds, count) : -ENOMEM;
     if (status == 0)
         return 0;
@@ -92,8 +111,9 @@ static const struct {
 
 static int refusal_row(const struct error *err)
 {
+    bool is_hosts = err->kind == ERROR_HOST; /* then only "not now" is more than a failure */
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
-        if (refusals[i].code == err->code)
+        if (refusals[i].code == err->code && (!is_hosts || err->code == -EAGAIN))
             return (int)i;
     return -1;
 }

@@ -15,6 +15,9 @@ int sandbox_ask(struct exchange *exchange, json_t *request, json_t **ret);
 /* The same with descriptors, which stay the caller's. */
 int sandbox_ask_with(struct exchange *exchange, json_t *request, const int *fds, size_t count, json_t **ret);
 
+/* The keeper takes no text with a NUL in it. False: the answer is set. */
+bool sandbox_request_is_text(struct exchange *exchange, const json_t *request);
+
 /* Only sends it, over this connection; for what is answered by several frames. */
 int sandbox_send(struct exchange *exchange, int link, json_t *request, struct slice body);
 

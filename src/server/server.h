@@ -30,6 +30,7 @@ struct server {
     struct sandbox_journal *sandboxes;
     struct store *store; /* uploaded files */
     struct metrics metrics;
+    atomic_int connections_most; /* lately */
     atomic_bool is_draining;
     atomic_int exchanges; /* under way, but for health and the like */
     /* Connections to the keeper that no thread uses now, see keeper_link.h. */

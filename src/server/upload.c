@@ -59,7 +59,9 @@ static int open_part(struct upload *upload)
         return dir;
     if (upload->offset_bytes == 0)
         unlinkat(dir, upload->name, 0); /* not emptied: it may have become content in the last moment */
-    upload->fd = openat(dir, upload->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    /* Readable for all who get there, which nobody does: where owners cannot be mapped, a box reads it as a
+     * stranger. */
+    upload->fd = openat(dir, upload->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     struct stat there;
     if (upload->fd < 0 || fstat(upload->fd, &there) < 0)
         return -errno;

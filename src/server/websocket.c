@@ -101,7 +101,10 @@ int websocket_take(struct websocket *socket, websocket_message call, void *data)
     socket->call_data = data;
     int status = wslay_event_recv(socket->frames) == 0 ? flush(socket) : -EPIPE;
     socket->call = NULL;
-    return status < 0 || wslay_event_get_close_received(socket->frames) ? -EPIPE : 0;
+    /* Who breaks the rules is told so, and not read any more. */
+    bool is_over =
+        wslay_event_get_close_received(socket->frames) || !wslay_event_get_read_enabled(socket->frames);
+    return status < 0 || is_over ? -EPIPE : 0;
 }
 
 int websocket_send(struct websocket *socket, bool is_text, struct slice bytes)
@@ -162,6 +165,7 @@ static void upgraded(void *data, struct MHD_Connection *connection, void *state,
     static const struct wslay_event_callbacks callbacks = {
         .recv_callback = receive, .send_callback = transmit, .on_msg_recv_callback = on_message};
     struct websocket *socket = data;
+    socket->exchange->upgrading = NULL;
     socket->fd = fd;
     socket->handle = handle;
     socket->early = early_length ? malloc(early_length) : NULL;
@@ -202,12 +206,14 @@ static int accept_text(const char *key, char *into)
 const char *websocket_problem(const struct exchange *exchange)
 {
     const char *upgrade = exchange_header(exchange, "Upgrade");
+    const char *connection = exchange_header(exchange, "Connection");
     const char *version = exchange_header(exchange, "Sec-WebSocket-Version");
     const char *key = exchange_header(exchange, "Sec-WebSocket-Key");
-    return !upgrade || strcasecmp(upgrade, "websocket") != 0 ? "this is for a WebSocket: ask for an upgrade"
-           : !version || strcmp(version, "13") != 0          ? "the version of WebSockets must be 13"
-           : !key || strlen(key) != KEY_LENGTH               ? "Sec-WebSocket-Key is missing or wrong"
-                                                             : NULL;
+    return !upgrade || strcasecmp(upgrade, "websocket") != 0   ? "this is for a WebSocket: ask for an upgrade"
+           : !connection || !strcasestr(connection, "upgrade") ? "Connection must be Upgrade"
+           : !version || strcmp(version, "13") != 0            ? "the version of WebSockets must be 13"
+           : !key || strlen(key) != KEY_LENGTH                 ? "Sec-WebSocket-Key is missing or wrong"
+                                                               : NULL;
 }
 
 int exchange_reply_websocket(struct exchange *exchange, void (*talk)(struct websocket *socket, void *data),
@@ -233,5 +239,18 @@ int exchange_reply_websocket(struct exchange *exchange, void (*talk)(struct webs
     }
     MHD_add_response_header(response, MHD_HTTP_HEADER_UPGRADE, "websocket");
     MHD_add_response_header(response, "Sec-WebSocket-Accept", accepted);
+    exchange->upgrading = socket;
     return reply_set(exchange, 101, NULL, response);
+}
+
+/* The library tells us when the 101 is out, and says nothing when it never will be: the client was gone, or
+ * its HTTP is too old. */
+void websocket_abandon(struct exchange *exchange)
+{
+    struct websocket *socket = exchange->upgrading;
+    if (!socket)
+        return;
+    exchange->upgrading = NULL;
+    socket->discard(socket->data);
+    socket_free(socket);
 }

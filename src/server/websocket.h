@@ -23,6 +23,9 @@ const char *websocket_problem(const struct exchange *exchange);
 int exchange_reply_websocket(struct exchange *exchange, void (*talk)(struct websocket *socket, void *data),
                              void (*discard)(void *data), void *data);
 
+/* For dispatch: the exchange is over. Frees what waits for an upgrade that did not come. */
+void websocket_abandon(struct exchange *exchange);
+
 /* To poll for POLLIN. */
 int websocket_fd(const struct websocket *socket);
 

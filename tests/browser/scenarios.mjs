@@ -12,6 +12,7 @@ export const settings = {
   a_page_of_a_guest_runs_nothing: { hash: "#/session", tolerates: /inline event handler violates/ },
   a_fork_leaves_its_origin_as_it_was: { hash: "#/session" },
   a_roll_back_returns_to_a_step: { hash: "#/session" },
+  files_of_a_session_come_out: { hash: "#/session" },
   an_error_shows_where_it_was: { hash: "#/session" },
   an_interrupt_leaves_the_session_alive: { hash: "#/session" },
   a_session_outlives_a_reload: { hash: "#/session" },
@@ -135,6 +136,9 @@ export async function a_dropped_file_is_given_to_runs({ page, shot }) {
   await shot("data-profile");
   await page.click("text=Use in a run");
   assert.match(await page.inputValue(".editor-area"), /read_csv\("\/data\/input\/garden\.csv"\)/);
+  await page.click("nav >> text=Session");
+  await run(page, "import os; os.listdir('/data/input')");
+  assert.match(await page.textContent("#output .result-text"), /garden\.csv/);
   await page.click("[aria-label='Remove garden.csv']");
   await page.waitForSelector(".chip", { state: "detached" });
 }
@@ -176,6 +180,7 @@ cloche.HTML("""<h3>From the guest</h3><script>top.document.title = 'owned'; docu
   assert.equal(await frame.getAttribute("sandbox"), "");
   const inside = page.frameLocator("iframe.result-frame");
   assert.equal(await inside.locator("h3").textContent(), "From the guest");
+  assert.match(await inside.locator("body").evaluate((body) => getComputedStyle(body).fontFamily), /Inter/, "its style sheet is missing");
   assert.equal(await inside.locator("script, iframe, meta[http-equiv=refresh]").count(), 0);
   assert.doesNotMatch(await inside.locator("body").textContent(), /ran/);
   assert.match(await page.title(), /Session/);
@@ -220,6 +225,14 @@ export async function a_roll_back_returns_to_a_step({ page, shot }) {
   await shot("session-roll-back");
 }
 
+export async function files_of_a_session_come_out({ page }) {
+  await run(page, "n = open('words.csv', 'w').write('word,count\\nfern,3\\n')");
+  assert.equal(await page.textContent(".files-out .file-name"), "words.csv");
+  await page.waitForSelector(".files-out td:has-text('fern')");
+  await run(page, "print('nothing new')");
+  assert.equal(await page.locator(".files-out").count(), 0);
+}
+
 export async function an_error_shows_where_it_was({ page, shot }) {
   await run(page, "def f(n):\n    return 1 / n\n\nf(0)");
   assert.equal(await outcome(page), "Ended with ZeroDivisionError");
@@ -244,6 +257,8 @@ export async function a_session_outlives_a_reload({ page }) {
   await run(page, "kept = 'still here'");
   await page.reload();
   await page.waitForSelector(".tree-row >> nth=1");
+  assert.equal(await page.textContent("#output-title"), "Step 1");
+  assert.equal(await page.textContent("#run-text"), "Run");
   await run(page, "kept");
   assert.match(await page.textContent("#output .result-text"), /still here/);
   await page.click("#session-new");

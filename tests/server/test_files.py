@@ -6,11 +6,14 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import socket
+import subprocess
 import time
 import urllib.parse
 
+import box
 import pytest
 
 CHUNK = 1 << 20
@@ -371,16 +374,49 @@ def test_profile_of_other_files(clean, content, name):
     assert answer.status == 200 and answer.json["format"] == name, answer
 
 
+# ---- tenants ----
+
+def new_key(serving, tenant, *options):
+    done = subprocess.run([box.CLOCHE, "key", "add", "--data", serving.data, "--tenant", tenant, *options], capture_output=True, text=True, check=True)
+    return re.search(r"\S{30,}", done.stdout)[0]
+
+
+def test_files_of_another_tenant_do_not_exist(fresh):
+    serving = fresh()
+    anna = {"Authorization": f"Bearer {new_key(serving, 'anna')}"}
+    bert = {"Authorization": f"Bearer {new_key(serving, 'bert', '--uploads', '10K')}"}
+    content = table(400)
+    assert serving.put("/v1/files/a.csv", content, headers=anna).status == 201
+    assert serving.get("/v1/files/a.csv/profile", headers=anna).status == 200
+    serving.put("/v1/files/part", b"abc", headers={**anna, "Content-Range": "bytes 0-2/6"})
+    for method, path in (("GET", "a.csv"), ("HEAD", "a.csv"), ("DELETE", "a.csv"), ("GET", "a.csv/profile"), ("GET", "part"), ("DELETE", "part")):
+        theirs = serving.request(method, f"/v1/files/{path}", headers=bert)
+        nobodys = serving.request(method, f"/v1/files/{path.replace('a.csv', 'b.csv').replace('part', 'trap')}", headers=bert)
+        assert theirs.status == nobodys.status == 404
+        assert theirs.body.replace(b"a.csv", b"b.csv").replace(b"part", b"trap") == nobodys.body
+    assert serving.get("/v1/files", headers=bert).json == {"files": [], "used_bytes": 0, "quota_bytes": 10240}
+    assert serving.post("/v1/run", {"code": "1", "files": [{"name": "x", "upload": "a.csv"}]}, headers=bert).status == 422
+    assert serving.put("/v1/files/part", b"def", headers={**bert, "Content-Range": "bytes 3-5/6"}).status == 409
+    assert serving.put("/v1/files/a.csv", content[:5000], headers=bert).status == 201  # a name of their own
+    assert serving.put("/v1/files/b.csv", content[:6000], headers=bert).status == 429
+    assert serving.get("/v1/files/a.csv", headers=anna).body == content
+    assert serving.delete("/v1/files/a.csv", headers=bert).status == 204
+    assert serving.get("/v1/files/a.csv", headers=anna).body == content
+    assert serving.get("/v1/files/a.csv").status == 401
+
+
 # ---- in boxes ----
 
 READ = "import hashlib; print(hashlib.sha256(open('/data/input/d.bin','rb').read()).hexdigest())"
 
 
+@pytest.mark.parametrize("isolation", box.ENGINES)
 @pytest.mark.parametrize("warm", [True, False])
-def test_upload_is_an_input_of_a_run(clean, warm):
+def test_upload_is_an_input_of_a_run(clean, warm, isolation):
     content = os.urandom(200_000)
     upload(clean, "data", content)
-    result = clean.post("/v1/run", {"code": READ, "files": [{"name": "d.bin", "upload": "data"}], "warm": warm}).json
+    code = READ.replace("'/data/input/d.bin'", "__import__('os').environ['CLOCHE_INPUT'] + '/d.bin'")
+    result = clean.post("/v1/run", {"code": code, "files": [{"name": "d.bin", "upload": "data"}], "warm": warm, "isolation": isolation}).json
     assert result["stdout"].strip() == sha256(content), result
 
 

@@ -178,6 +178,10 @@ def test_pages_of_other_origins_are_refused_and_our_own_is_not(serving):
     assert serving.post("/v1/run", {"code": "1"}, headers={"Host": own, "Origin": f"http://{own}"}).status == 200
     for origin in ("http://evil.example", "null", f"http://{own}.evil.example", "http://localhost:9"):
         assert serving.post("/v1/run", {"code": "1"}, headers={"Host": own, "Origin": origin}).status == 403, origin
+    # Frames of no origin, in which the playground shows pages of guests, have its style sheet, and nothing else.
+    assert serving.get("/assets/frame.css", headers={"Host": own, "Origin": "null"}).status == 200
+    assert serving.get("/v1/files", headers={"Host": own, "Origin": "null"}).status == 403
+    assert serving.get("/assets/frame.css", headers={"Host": "evil.example", "Origin": "null"}).status == 403
 
 
 # ---- the playground and the description ----

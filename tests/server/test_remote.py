@@ -109,7 +109,8 @@ def test_refusals_as_json_are_the_same(remote, line):
     assert json.loads(there.stdout) == json.loads(here.stdout)
 
 
-@pytest.mark.parametrize("stdin", [b"", b"text\n", b"nul \0 there", bytes(range(256)) * 2000])
+@pytest.mark.parametrize("stdin", [b"", b"text\n", b"nul \0 there", bytes(range(256)) * 2000],
+                         ids=["none", "text", "nul", "large"])
 def test_stdin_arrives(cloche, stdin):
     done = cloche("run", "-e", "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())", input=stdin)
     assert done.stdout.decode().strip() == hashlib.sha256(stdin).hexdigest(), done
@@ -238,16 +239,24 @@ def test_the_environment_names_a_server_too(serving):
     assert "id" not in json.loads(box.raw("run", "--json", "-e", "1", env={"CLOCHE_SERVER": ""}).stdout)
 
 
-def test_keys_come_from_the_environment(fresh, tmp_path):
+def test_keys_and_certificates_come_from_the_environment(fresh, tmp_path):
     made = box.raw("key", "add", "--tenant", "ours", "--data", tmp_path / "data")
     assert made.returncode == 0, made
     key = re.search(r"\S{20,}", made.stdout.decode())[0]
-    serving = fresh(data=tmp_path / "data")
-    done = box.raw("--server", url(serving), "run", "-e", "print(1)")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=test", "-addext",
+                    "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"], cwd=tmp_path, check=True,
+                   capture_output=True)
+    serving = fresh("--tls-cert", tmp_path / "cert.pem", "--tls-key", tmp_path / "key.pem", data=tmp_path / "data")
+    trusted = {"SSL_CERT_FILE": str(tmp_path / "cert.pem")}
+
+    def ask(**env):
+        return box.raw("--server", url(serving).replace("http:", "https:"), "run", "-e", "print(1)", env=env)
+    done = ask(CLOCHE_KEY=key)
+    assert done.returncode == box.HOST_FAILURE and b"certificate" in done.stderr, done
+    done = ask(**trusted)
     assert done.returncode == box.HOST_FAILURE and b"CLOCHE_KEY" in done.stderr, done
-    done = box.raw("--server", url(serving), "run", "-e", "print(1)", env={"CLOCHE_KEY": "wrong"})
-    assert done.returncode == box.HOST_FAILURE
-    done = box.raw("--server", url(serving), "run", "-e", "print(1)", env={"CLOCHE_KEY": key})
+    assert ask(CLOCHE_KEY="wrong", **trusted).returncode == box.HOST_FAILURE
+    done = ask(CLOCHE_KEY=key, **trusted)
     assert done.stdout == b"1\n", done
 
 

@@ -432,20 +432,21 @@ def test_bytes_of_uploads(keyed):
 
 # ---- the queue ----
 
-def test_a_hog_makes_others_wait_for_one_of_its_runs_at_most(keyed):
-    """Two run at one time; the hog has sixteen in line, each half a second."""
-    with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        hogs = [pool.submit(keyed.run, "hog", code="import time; time.sleep(0.4)") for _ in range(12)]
-        time.sleep(0.3)
-        waiting = keyed.request("guest", "GET", "/v1/stats").json["queue"]
-        before = time.monotonic()
-        for _ in range(2):
-            assert keyed.run("guest", code="print(1)").status == 200
-        took_s = time.monotonic() - before
+def test_a_hog_makes_others_wait_for_few_of_its_runs(keyed):
+    """Two run at one time, and the hog has ten more in line when the guest comes. By order, not by the clock: a machine may be slow."""
+    code = "import time; time.sleep(0.4) # hog"
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        hogs = [pool.submit(keyed.run, "hog", code=code) for _ in range(12)]
+        deadline = time.monotonic() + 10
+        while (queue := keyed.request("guest", "GET", "/v1/stats").json["queue"])["waiting"] < 9:
+            assert time.monotonic() < deadline, queue
+        assert queue["running"] == 2
+        guests = [keyed.run("guest", code="print(1)") for _ in range(2)]
         statuses = [hog.result().status for hog in hogs]
-    assert waiting["waiting"] >= 5 and waiting["running"] == 2
-    assert took_s < 1.8, "the guest stood behind all of the hog's"
-    assert set(statuses) <= {200, 503} and statuses.count(200) >= 8
+    assert [guest.status for guest in guests] == [200, 200] and set(statuses) <= {200, 503}
+    (last,) = keyed.audit(run=guests[1].json["id"])
+    before = [line for line in keyed.audit(tenant="hog", code_sha256=hashlib.sha256(code.encode()).hexdigest()) if line["at"] <= last["at"]]
+    assert len(before) <= 8, "the guest stood behind all of the hog's"
 
 
 def test_who_waits_too_long_is_told_to_come_again(keyed):

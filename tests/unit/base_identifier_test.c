@@ -21,9 +21,14 @@ static void identifiers_have_their_form_and_differ(void **state)
 static void what_has_another_form_is_none(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"", "sbx_", "ctx_0123456789012345678901", "sbx_012345678901234567890",
-                                        "sbx_01234567890123456789012", "sbx_01234567890123456789/1",
-                                        "sbx_01234567890123456789\xff" "1"};
+    static const char *const wrong[] = {"",
+                                        "sbx_",
+                                        "ctx_0123456789012345678901",
+                                        "sbx_012345678901234567890",
+                                        "sbx_01234567890123456789012",
+                                        "sbx_01234567890123456789/1",
+                                        "sbx_01234567890123456789\xff"
+                                        "1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_false(identifier_has_form(wrong[i], "sbx_"));
 }

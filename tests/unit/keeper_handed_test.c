@@ -124,6 +124,51 @@ static void ask_inside(json_t *spec_fields, struct error *ret)
     close(ends[1]);
 }
 
+static int take_one(int fd, const char *name)
+{
+    int fds[WIRE_DESCRIPTORS] = {[0 ... WIRE_DESCRIPTORS - 1] = -1};
+    fds[0] = fd;
+    json_t *list = json_pack("[{s:s, s:i}]", "name", name, "fd", 0);
+    scope_spec *spec = spec_new();
+    struct error err = {0};
+    int status = handed_take_inputs(list, fds, spec, &err);
+    json_decref(list);
+    return status;
+}
+
+/* A box may read an input whatever its mode. */
+static void input_is_what_the_server_can_read_itself(void **state)
+{
+    (void)state;
+    char place[64], path[128];
+    make_place(place, sizeof place);
+    scope_fd own = make_file(place, "own", path, sizeof path);
+    assert_int_equal(take_one(own, "name"), 0);
+    scope_fd unread = open(path, O_PATH | O_CLOEXEC), written = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(take_one(unread, "name") < 0);
+    assert_true(take_one(written, "name") < 0);
+    scope_fd foreign = make_file(place, "foreign", path, sizeof path);
+    if (geteuid() == 0) {
+        assert_int_equal(fchown(foreign, 12345, 12345), 0);
+        assert_true(take_one(foreign, "name") < 0);
+    }
+    remove_place(place);
+}
+
+static void name_of_an_input_leads_nowhere(void **state)
+{
+    (void)state;
+    char place[64], path[128], longer[300];
+    make_place(place, sizeof place);
+    scope_fd own = make_file(place, "own", path, sizeof path);
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = '\0';
+    const char *const names[] = {"", ".", "..", "a/b", "/", "../x", longer};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_true(take_one(own, names[i]) < 0);
+    remove_place(place);
+}
+
 static void paths_are_refused_from_the_server(void **state)
 {
     (void)state;
@@ -145,6 +190,8 @@ int main(void)
         cmocka_unit_test(files_become_inputs_that_are_pinned),
         cmocka_unit_test(what_is_no_file_is_no_input),
         cmocka_unit_test(output_is_made_anew_and_never_taken_from_what_is_there),
+        cmocka_unit_test(input_is_what_the_server_can_read_itself),
+        cmocka_unit_test(name_of_an_input_leads_nowhere),
         cmocka_unit_test(paths_are_refused_from_the_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

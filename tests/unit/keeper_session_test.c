@@ -88,8 +88,7 @@ static void *run_main(void *data)
                                               .output = ignore_output,
                                               .is_gone = is_gone,
                                               .data = &running->listener_is_gone};
-    running->status =
-        session_run(running->session, &order, &listener, &running->outcome, &running->error);
+    running->status = session_run(running->session, &order, &listener, &running->outcome, &running->error);
     return NULL;
 }
 

@@ -91,7 +91,8 @@ static void built_in_rows_are_sound(void **state)
     for (size_t i = 0; i < table.count; i++) {
         const struct language *row = &table.rows[i];
         assert_true(row->extensions.count > 0);
-        assert_true(row->run.find.count + row->compile.find.count > 0);
+        if (strcmp(row->name, "executable") != 0) /* which needs nothing of an image */
+            assert_true(row->run.find.count + row->compile.find.count > 0);
         for (size_t j = 0; j < row->run.find.count; j++)
             assert_int_equal(row->run.find.items[j][0], '/');
         for (size_t j = 0; j < row->compile.find.count; j++)

@@ -49,11 +49,12 @@ static void contents_are_text_or_base64_by_their_type(void **state)
     (void)state;
     struct run_report report;
     assert_int_equal(run_report_open(&report, 3), 0);
-    assert_int_equal(take(&report,
-                          "{\"event\": \"result\", \"is_value\": true, \"media\": [{\"type\": \"text/plain\", "
-                          "\"length\": 2}, {\"type\": \"image/png\", \"length\": 3}]}",
-                          "42\x89PN", 5, NULL),
-                     0);
+    assert_int_equal(
+        take(&report,
+             "{\"event\": \"result\", \"is_value\": true, \"media\": [{\"type\": \"text/plain\", "
+             "\"length\": 2}, {\"type\": \"image/png\", \"length\": 3}]}",
+             "42\x89PN", 5, NULL),
+        0);
     assert_int_equal(take(&report, outcome, "", 0, NULL), 0);
     json_t *whole = run_report_to_json(&report);
     json_t *media = json_object_get(json_array_get(json_object_get(whole, "results"), 0), "media");
@@ -69,7 +70,8 @@ static void lengths_that_lie_are_refused(void **state)
     (void)state;
     static const char *const frames[] = {
         "{\"event\": \"result\", \"media\": [{\"type\": \"a/b\", \"length\": 6}]}",
-        "{\"event\": \"result\", \"media\": [{\"type\": \"a/b\", \"length\": 5}, {\"type\": \"a/c\", \"length\": 1}]}",
+        "{\"event\": \"result\", \"media\": [{\"type\": \"a/b\", \"length\": 5}, {\"type\": \"a/c\", "
+        "\"length\": 1}]}",
         "{\"event\": \"result\", \"media\": [{\"type\": \"a/b\", \"length\": -1}]}",
         "{\"event\": \"result\", \"media\": [{\"length\": 1}]}",
         "{}",

@@ -462,6 +462,81 @@ static void many_at_once_leave_no_name_without_content(void **state)
     store_close(store);
 }
 
+/* ---- large ones, whose hash is taken by a thread ---- */
+
+enum { LARGE_PIECE = 100000, LARGE_PIECES = 120 };
+
+static void add_pieces(struct upload *upload, int first, int last)
+{
+    static char piece[LARGE_PIECE];
+    struct error err = {0};
+    for (int i = first; i < last; i++) {
+        memset(piece, 'a' + i % 26, sizeof piece);
+        assert_int_equal(upload_add(upload, (struct slice){piece, sizeof piece}, &err), 0);
+    }
+}
+
+static void large_upload_has_the_same_hash_in_parts(void **state)
+{
+    struct store *store = opened(*state);
+    struct upload_terms terms = terms_of("anna", "whole", (int64_t)LARGE_PIECE * LARGE_PIECES);
+    struct upload *upload = begun(store, &terms);
+    struct stored whole, parts;
+    struct error err = {0};
+    int64_t offset;
+    add_pieces(upload, 0, LARGE_PIECES);
+    assert_int_equal(upload_finish(upload, &whole, &offset, &err), 0);
+    terms.name = "parts";
+    int at = 0;
+    static const int stops[] = {1, 50, 99, LARGE_PIECES};
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
+        terms.offset_bytes = (int64_t)at * LARGE_PIECE;
+        upload = begun(store, &terms);
+        add_pieces(upload, at, stops[i]);
+        at = stops[i];
+        if (at < LARGE_PIECES)
+            upload_abandon(upload);
+        else
+            assert_int_equal(upload_finish(upload, &parts, &offset, &err), 0);
+    }
+    assert_string_equal(parts.sha256, whole.sha256);
+    store_close(store);
+}
+
+struct pushing {
+    struct upload *upload;
+    int status;
+};
+
+static void *push_on(void *data)
+{
+    struct pushing *pushing = data;
+    static char piece[LARGE_PIECE];
+    struct error err = {0};
+    while (pushing->status == 0)
+        pushing->status = upload_add(pushing->upload, (struct slice){piece, sizeof piece}, &err);
+    return NULL;
+}
+
+static void upload_is_taken_over_while_it_writes(void **state)
+{
+    struct store *store = opened(*state);
+    struct upload_terms terms = terms_of("anna", "a", -1);
+    for (int i = 0; i < 20; i++) {
+        struct pushing pushing = {.upload = begun(store, &terms)};
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, push_on, &pushing), 0);
+        usleep(2000);
+        struct stored stored = put(store, "anna", "a", "hello");
+        assert_string_equal(stored.sha256, HELLO);
+        pthread_join(thread, NULL);
+        assert_int_equal(pushing.status, -ECANCELED);
+        upload_abandon(pushing.upload);
+        assert_int_equal(store_used_bytes(store, "anna"), 5);
+    }
+    store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -482,6 +557,8 @@ int main(void)
         SCRATCH_TEST(files_and_parts_expire),
         SCRATCH_TEST(profile_goes_with_the_last_name),
         SCRATCH_TEST(upload_that_ends_anywhere_can_go_on),
+        SCRATCH_TEST(large_upload_has_the_same_hash_in_parts),
+        SCRATCH_TEST(upload_is_taken_over_while_it_writes),
         SCRATCH_TEST(many_at_once_leave_no_name_without_content),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
