@@ -21,6 +21,7 @@ import time
 import box
 
 READY_S = 20
+SANITIZED = b"__asan_init" in box.CLOCHE.read_bytes()  # then the server has no filter, and memory costs more
 
 
 class Answer:
