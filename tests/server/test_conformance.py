@@ -12,7 +12,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CLOCHE_BUILD", ROOT / "build")).resolve()
-TOOLS = BUILD / "python-test" / "bin"
+TOOLS = BUILD.with_name(BUILD.name.removesuffix("-sanitized")) / "python-test" / "bin"  # the same for both
 DESCRIPTION = ROOT / "docs" / "openapi.json"
 
 # Pages for people, not of the API.
