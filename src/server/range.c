@@ -10,6 +10,9 @@ int range_read(const char *text, uint64_t length, uint64_t *ret_first, uint64_t 
     if (!text || strncmp(text, "bytes=", 6) != 0 || strchr(text, ','))
         return 0;
     text += 6;
+    if (strspn(text, "0123456789-") != strlen(text) ||
+        strstr(text, "--")) /* blanks and signs, which sscanf takes */
+        return 0;
     if (sscanf(text, "-%llu%n", &last, &end) == 1 && !text[end]) {
         if (last == 0 || length == 0)
             return -ERANGE;
