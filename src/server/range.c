@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
 int range_read(const char *text, uint64_t length, uint64_t *ret_first, uint64_t *ret_last)
 {
     unsigned long long first, last;
