@@ -17,12 +17,14 @@ demo:
 test:
 	@setup/install build test
 	@$(MAKE) --no-print-directory all
+	@setup/install-python $(BUILD) test
 	@setup/install-node $(BUILD)/node
 	@tests/run $(BUILD)
 
 test-sanitized:
 	@setup/install build test
 	@$(MAKE) --no-print-directory all
+	@setup/install-python $(BUILD) test
 	@tests/run --only sanitized-all $(BUILD)
 
 test-vm:
@@ -33,7 +35,8 @@ test-vm:
 bench:
 	@setup/install build demo bench
 	@$(MAKE) --no-print-directory all
-	@bench/cold_start; cold=$$?; bench/warm_start; warm=$$?; bench/upload && [ $$cold$$warm = 00 ]
+	@setup/install-python $(BUILD) bench
+	@bench/cold_start; cold=$$?; bench/warm_start; warm=$$?; bench/server; server=$$?; bench/upload && [ $$cold$$warm$$server = 000 ]
 
 soak:
 	@setup/install build test

@@ -8,6 +8,7 @@
 #include "server/store.h"
 #include "server/tenant.h"
 #include "server/upload.h"
+#include "server/range.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -55,26 +56,19 @@ struct put {
     int64_t offset_bytes;
 };
 
-/* Content-Range: bytes 0-99/300; with a star instead of the numbers, and no body: is what is there already
- * all? */
 static int read_content_range(const char *text, struct upload_terms *terms, bool *ret_is_check)
 {
-    long long first, last, total;
-    int end = 0;
-    if (sscanf(text, "bytes */%lld%n", &total, &end) == 1 && !text[end] && total >= 0) {
-        *ret_is_check = true;
-        terms->total_bytes = total;
+    struct range_content range;
+    if (range_read_content(text, &range) < 0)
+        return -EINVAL;
+    terms->total_bytes = range.total;
+    *ret_is_check = range.is_check;
+    if (range.is_check)
         return 0;
-    }
-    if (sscanf(text, "bytes %lld-%lld/%lld%n", &first, &last, &total, &end) != 3 || text[end])
+    if (terms->body_bytes >= 0 && terms->body_bytes != range.last - range.first + 1)
         return -EINVAL;
-    if (first < 0 || last < first || last >= total)
-        return -EINVAL;
-    if (terms->body_bytes >= 0 && terms->body_bytes != last - first + 1)
-        return -EINVAL;
-    terms->offset_bytes = first;
-    terms->body_bytes = last - first + 1;
-    terms->total_bytes = total;
+    terms->offset_bytes = range.first;
+    terms->body_bytes = range.last - range.first + 1;
     return 0;
 }
 

@@ -88,9 +88,6 @@ int exchange_reply_stream(struct exchange *exchange, const char *type,
 /* Of an answer that is set: 206 for a stream that is a part. */
 void exchange_set_status(struct exchange *exchange, int status);
 
-/* A Range header. 1: a part is asked for; 0: the whole; -ERANGE: what is not there. Several parts at once are
- * not offered: the whole is a right answer to that. */
-int exchange_read_range(const char *text, uint64_t length, uint64_t *ret_first, uint64_t *ret_last);
 int exchange_reply_range_error(struct exchange *exchange, uint64_t length);
 
 /* Before or after the answer is set; both are copied. */

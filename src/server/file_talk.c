@@ -3,6 +3,7 @@
 #include "base/scope.h"
 #include "server/command_link.h"
 #include "server/event.h"
+#include "server/range.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -162,7 +163,7 @@ int file_talk_range(struct exchange *exchange, const char *path, struct file_ran
     uint64_t first = 0, last = 0;
     ret->size = json_integer_value(json_object_get(entry, "size"));
     json_decref(entry);
-    int range = exchange_read_range(text, (uint64_t)ret->size, &first, &last);
+    int range = range_read(text, (uint64_t)ret->size, &first, &last);
     if (range == -ERANGE) {
         exchange_reply_range_error(exchange, (uint64_t)ret->size);
         return range;

@@ -2,6 +2,7 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "server/exchange_inside.h"
+#include "server/range.h"
 #include "server/idempotency.h"
 
 #include <errno.h>
@@ -191,35 +192,6 @@ int exchange_reply_stream(struct exchange *exchange, const char *type,
     return reply_set(exchange, 200, type, response);
 }
 
-int exchange_read_range(const char *text, uint64_t length, uint64_t *ret_first, uint64_t *ret_last)
-{
-    unsigned long long first, last;
-    int end = 0;
-    if (!text || strncmp(text, "bytes=", 6) != 0 || strchr(text, ','))
-        return 0;
-    text += 6;
-    if (sscanf(text, "-%llu%n", &last, &end) == 1 && !text[end]) {
-        if (last == 0 || length == 0)
-            return -ERANGE;
-        *ret_first = last < length ? length - last : 0;
-        *ret_last = length - 1;
-        return 1;
-    }
-    if (sscanf(text, "%llu-%n", &first, &end) != 1 || end == 0 || text[0] == '-' || text[0] == '+')
-        return 0;
-    last = UINT64_MAX;
-    if (text[end]) {
-        int more = 0;
-        if (sscanf(text + end, "%llu%n", &last, &more) != 1 || text[end + more] || last < first)
-            return 0;
-    }
-    if (first >= length)
-        return -ERANGE;
-    *ret_first = first;
-    *ret_last = last < length ? last : length - 1;
-    return 1;
-}
-
 int exchange_reply_range_error(struct exchange *exchange, uint64_t length)
 {
     char text[64];
@@ -242,7 +214,7 @@ int exchange_reply_fd(struct exchange *exchange, int takes_fd, uint64_t offset, 
     char text[96];
     int range = exchange_header(exchange, "If-Range")
                     ? 0 /* we give no validators, so none can match */
-                    : exchange_read_range(exchange_header(exchange, "Range"), length, &first, &last);
+                    : range_read(exchange_header(exchange, "Range"), length, &first, &last);
     if (range == -ERANGE)
         return exchange_reply_range_error(exchange, length);
     uint64_t size = range ? last - first + 1 : length;

@@ -164,6 +164,16 @@ int sandbox_journal_open(struct server *server, struct error *err)
     return 0;
 }
 
+void sandbox_journal_close(struct server *server)
+{
+    if (!server->sandboxes)
+        return;
+    close(server->sandboxes->fd);
+    free(server->sandboxes->lost);
+    free(server->sandboxes);
+    server->sandboxes = NULL;
+}
+
 static int append(struct server *server, const char *line, int length)
 {
     ssize_t written = write(server->sandboxes->fd, line, (size_t)length); /* O_APPEND: lines stay whole */

@@ -11,6 +11,7 @@
 struct server;
 
 int sandbox_journal_open(struct server *server, struct error *err);
+void sandbox_journal_close(struct server *server);
 
 /* The disk may be full: then a loss could not be told from a sandbox that never was. */
 int sandbox_journal_add(struct server *server, const char *tenant, const char *id, int64_t expires_ms);

@@ -188,6 +188,44 @@ PROFILE = {
     "parquet": b"PAR1....PAR1", "zero": b"a,b\n\0,1\n", "binary": bytes(range(256)),
 }
 
+# How long what is allowed may be; method; path.
+ROUTES = {
+    "plain": (20, b"GET", b"/a/x"), "parts": (20, b"DELETE", b"/a/x%20y/b/%41%2f%2E"), "rest": (20, b"HEAD", b"/rest/a/b/c%2fd//"),
+    "four": (20, b"GET", b"/a/1/2/3/4"), "five": (20, b"GET", b"/a/1/2/3/4/5"), "allowed": (0, b"BREW", b"/a"), "zero": (9, b"GET", b"/a/%00"),
+    "cut": (9, b"GET", b"/a/%4"), "percent": (9, b"GET", b"/a/%"), "no-hex": (9, b"GET", b"/a/%zz"), "empty-part": (9, b"GET", b"/a//"),
+    "nothing": (9, b"", b""), "high": (9, b"GET", b"/a/\xff%ff"),
+}
+
+SERVER_TEXTS = {
+    "range": "bytes=0-99", "range-open": "bytes=5-", "range-end": "bytes=-10", "range-wrong": "bytes=9-1", "range-several": "bytes=0-1,3-4",
+    "range-large": "bytes=18446744073709551615-18446744073709551616", "range-signs": "bytes=--5", "range-blanks": "bytes= 5 - 7",
+    "content": "bytes 0-99/300", "content-star": "bytes */300", "content-large": "bytes 0-9223372036854775806/9223372036854775807",
+    "content-wrong": "bytes 5-1/3", "content-negative": "bytes -1-1/3", "content-more": "bytes 0-1/2 x", "base64": "YWJj", "base64-padding": "YQ==",
+    "base64-inside": "YQ==YQ==", "base64-loose": "YR==", "base64-blank": "YWJ ", "id": "run_0123456789abcdefghijAB", "name": "data.csv", "name-up": "..",
+    "name-slash": "a/b", "key": "order-17", "key-control": "a\x01",
+}
+
+KEY = {"key": "key_0123456789", "tenant": "acme", "sha256": "ab" * 32, "created_at": 1700000000}
+ACCEPTED = {"event": "accepted", "at": 1700000000, "tenant": "acme", "key": "cd" * 32, "hash": "ab" * 32}
+OUTCOME = {"event": "outcome", "key": "cd" * 32, "status": 200, "type": "application/json", "bytes": 2, "body": "{}"}
+
+
+def lines(*objects):
+    return b"".join(json.dumps(line).encode() + b"\n" for line in objects)
+
+
+SERVER_FILES = {
+    "keys": b"\0" + lines({"tenant": "acme", "limits": {"runs": 3}}, KEY), "keys-empty": b"\0", "keys-torn": b"\0" + lines(KEY)[:40],
+    "keys-twice": b"\0" + lines(KEY, KEY), "keys-name": b"\0" + lines(dict(KEY, tenant="../x")), "keys-hash": b"\0" + lines(dict(KEY, sha256="zz")),
+    "keys-types": b"\0" + lines(dict(KEY, key=5), [1], "x", None), "keys-limits": b"\0" + lines({"tenant": "a", "limits": {"runs": -1, "x": "y"}}),
+    "journal": b"\1" + lines(ACCEPTED, OUTCOME), "journal-lost": b"\1" + lines(ACCEPTED), "journal-torn": b"\1" + lines(ACCEPTED, OUTCOME)[:-20],
+    "journal-released": b"\1" + lines(ACCEPTED, {"event": "released", "key": "cd" * 32}), "journal-strange": b"\1" + lines(OUTCOME, {"event": "x"}, 5, {}),
+    "journal-twice": b"\1" + lines(ACCEPTED, ACCEPTED, OUTCOME, OUTCOME), "journal-zero": b"\1" + b"\0\n" + lines(ACCEPTED),
+    "sandboxes": b"\2+ sbx_0123456789012345678901 99999999999999 local\n~ sbx_0123456789012345678901 99999999999998\n- sbx_0123456789012345678901\n",
+    "sandboxes-lost": b"\2+ sbx_0123456789012345678901 99999999999999 local\n! sbx_9 1 acme\n", "sandboxes-torn": b"\2+ sbx_01234\n-\n~\n+",
+    "sandboxes-long": b"\2+ " + b"s" * 100 + b" 5 " + b"t" * 200 + b"\n", "sandboxes-zero": b"\2+ a 1 b\0\n- a\n",
+}
+
 
 def seeds():
     yield from (("spec_json", name, json.dumps(spec).encode()) for name, spec in SPECS.items())
@@ -204,6 +242,9 @@ def seeds():
     yield from (("runner_protocol", name, text) for name, text in RUNNER_PROTOCOL.items())
     yield from (("wire", name, text) for name, text in WIRE.items())
     yield from (("profile", name, text) for name, text in PROFILE.items())
+    yield from (("route", name, bytes([room]) + method + b"\0" + path) for name, (room, method, path) in ROUTES.items())
+    yield from (("server_texts", name, bytes([200, 1]) + text.encode()) for name, text in SERVER_TEXTS.items())
+    yield from (("server_files", name, text) for name, text in SERVER_FILES.items())
 
 
 def main():
