@@ -2,6 +2,7 @@
  * names of files, idempotency keys. */
 #include "fuzz.h"
 
+#include "base/identifier.h"
 #include "server/encoding.h"
 #include "server/journal.h"
 #include "server/range.h"
@@ -55,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_range(text, length);
     check_content_range(text);
     check_base64(text);
-    check(!encoding_is_identifier("run_", text) || strlen(text) == 26, "ids have one length");
+    check(!identifier_has_form(text, "run_") || strlen(text) == 26, "ids have one length");
     if (store_is_name(text))
         check(text[0] && strcmp(text, ".") != 0 && strcmp(text, "..") != 0 && !strchr(text, '/') &&
                   strlen(text) <= 255,
