@@ -235,8 +235,11 @@ int launch_write_plan(const struct box *box, const struct plan_lists *lists, str
     if (!(lists->flags & PLAN_FORKED)) /* a fork has its parent's; the launcher lowers them */
         plan_rlimits(box, &plan);
     const struct string_list *const paths[] = {&lists->read_paths, &lists->write_paths, &lists->device_paths};
-    launch->plan_fd = pack_plan(&plan, program, paths, sizeof paths / sizeof *paths, err);
-    return launch->plan_fd < 0 ? launch->plan_fd : 0;
+    int fd = pack_plan(&plan, program, paths, sizeof paths / sizeof *paths, err);
+    if (fd < 0)
+        return fd;
+    launch->plan_fd = fd;
+    return 0;
 }
 
 int launch_pack_program(const struct program *program, uint32_t flags, struct error *err)
