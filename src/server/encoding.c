@@ -25,12 +25,13 @@ int encoding_from_base64(struct slice text, struct buffer *into)
         return -EINVAL;
     if (!text.length)
         return 0;
-    /* The library skips white space at both ends, and takes padding for zeros: both are looked at here. */
+    /* The library skips white space at both ends and dashes at the last, and takes padding for zeros: all
+     * that is looked at here. */
     size_t padding = 0;
     while (padding < 2 && text.data[text.length - 1 - padding] == '=')
         padding++;
     for (size_t i = 0; i < text.length - padding; i++)
-        if (text.data[i] == '=' || (unsigned char)text.data[i] <= ' ')
+        if (!text.data[i] || (!strchr(alphabet, text.data[i]) && text.data[i] != '+' && text.data[i] != '/'))
             return -EINVAL;
     unsigned char *bytes = malloc(text.length / 4 * 3 + 1);
     if (!bytes)

@@ -201,7 +201,7 @@ SERVER_TEXTS = {
     "range-large": "bytes=18446744073709551615-18446744073709551616", "range-signs": "bytes=--5", "range-blanks": "bytes= 5 - 7",
     "content": "bytes 0-99/300", "content-star": "bytes */300", "content-large": "bytes 0-9223372036854775806/9223372036854775807",
     "content-wrong": "bytes 5-1/3", "content-negative": "bytes -1-1/3", "content-more": "bytes 0-1/2 x", "base64": "YWJj", "base64-padding": "YQ==",
-    "base64-inside": "YQ==YQ==", "base64-loose": "YR==", "base64-blank": "YWJ ", "id": "run_0123456789abcdefghijAB", "name": "data.csv", "name-up": "..",
+    "base64-inside": "YQ==YQ==", "base64-loose": "YR==", "base64-blank": "YWJ ", "base64-dashes": "byte----", "id": "run_0123456789abcdefghijAB", "name": "data.csv", "name-up": "..",
     "name-slash": "a/b", "key": "order-17", "key-control": "a\x01",
 }
 
@@ -215,7 +215,7 @@ def lines(*objects):
 
 
 SERVER_FILES = {
-    "keys": b"\0" + lines({"tenant": "acme", "limits": {"runs": 3}}, KEY), "keys-empty": b"\0", "keys-torn": b"\0" + lines(KEY)[:40],
+    "keys": b"\0" + lines({"tenant": "acme", "limits": {"runs": 3}}, KEY), "keys-empty": b"\0", "keys-no-limits": b"\0" + lines({"tenant": "a", "limits": {}}), "keys-torn": b"\0" + lines(KEY)[:40],
     "keys-twice": b"\0" + lines(KEY, KEY), "keys-name": b"\0" + lines(dict(KEY, tenant="../x")), "keys-hash": b"\0" + lines(dict(KEY, sha256="zz")),
     "keys-types": b"\0" + lines(dict(KEY, key=5), [1], "x", None), "keys-limits": b"\0" + lines({"tenant": "a", "limits": {"runs": -1, "x": "y"}}),
     "journal": b"\1" + lines(ACCEPTED, OUTCOME), "journal-lost": b"\1" + lines(ACCEPTED), "journal-torn": b"\1" + lines(ACCEPTED, OUTCOME)[:-20],
