@@ -21,6 +21,7 @@ char *encoding_to_base64(struct slice bytes)
 
 int encoding_from_base64(struct slice text, struct buffer *into)
 {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     if (text.length % 4 || text.length > INT32_MAX / 2)
         return -EINVAL;
     if (!text.length)
@@ -31,7 +32,7 @@ int encoding_from_base64(struct slice text, struct buffer *into)
     while (padding < 2 && text.data[text.length - 1 - padding] == '=')
         padding++;
     for (size_t i = 0; i < text.length - padding; i++)
-        if (!text.data[i] || (!strchr(alphabet, text.data[i]) && text.data[i] != '+' && text.data[i] != '/'))
+        if (!text.data[i] || !strchr(digits, text.data[i]))
             return -EINVAL;
     unsigned char *bytes = malloc(text.length / 4 * 3 + 1);
     if (!bytes)
