@@ -19,7 +19,11 @@ char *encoding_to_base64(struct slice bytes)
     return text;
 }
 
-static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static bool is_digit64(char c)
+{
+    char letter = (char)(c | 0x20);
+    return (letter >= 'a' && letter <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
+}
 
 int encoding_from_base64(struct slice text, struct buffer *into)
 {
@@ -33,7 +37,7 @@ int encoding_from_base64(struct slice text, struct buffer *into)
     while (padding < 2 && text.data[text.length - 1 - padding] == '=')
         padding++;
     for (size_t i = 0; i < text.length - padding; i++)
-        if (!text.data[i] || !strchr(alphabet, text.data[i]))
+        if (!is_digit64(text.data[i]))
             return -EINVAL;
     unsigned char *bytes = malloc(text.length / 4 * 3 + 1);
     if (!bytes)
