@@ -205,11 +205,11 @@ def test_events_come_as_they_happen(serving):
         seen.append((name, data))
         times.append(time.monotonic())
     names = [name for name, _ in seen]
-    assert names[0] == "started" and names[-1] == "end" and names.count("stdout") == 3 and "file" in names and "progress" in names
+    assert names[0] == "started" and names[-1] == "end" and names.count("stdout") >= 3 and "file" in names and "progress" in names
     end = seen[-1][1]
     assert end["stdout"] == "0\n1\n2\n" and end["id"] == seen[0][1]["id"] and end["files"][0]["content_base64"]
     outputs = [at for at, (name, _) in zip(times, seen) if name == "stdout"]
-    assert outputs[1] - outputs[0] > 0.15  # not collected first
+    assert outputs[-1] - outputs[0] > 0.3  # not collected first
 
 
 def test_stream_is_asked_for_by_field_too(serving):
