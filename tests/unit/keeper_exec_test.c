@@ -229,7 +229,7 @@ static void fork_takes_commands_too(void **state)
 static const char *about_files(struct session *session, struct command *command, const char *input,
                                const char *const *words)
 {
-    if (command->output.data)
+    if (command->order.words.count)
         forget_command(command);
     *command = (struct command){.order.is_about_files = true};
     start_words(session, command, words, input);
