@@ -171,10 +171,8 @@ static void commands_are_at_most_sixteen(void **state)
         start(session, &commands[i], "sleep 1000");
     await(&commands[16]);
     assert_int_equal(commands[16].end.failure, -EAGAIN);
-    for (int i = 0; i < 17; i++) {
-        if (i < 16)
-            forget_command(&commands[i]);
-    }
+    for (int i = 0; i < 17; i++)
+        forget_command(&commands[i]);
     run(session, "1 + 1");
     assert_string_equal(session->value.data, "2");
     close_session(session);
