@@ -378,7 +378,7 @@ def test_a_broken_upload_goes_on(remote, serving, tmp_path):
     (tmp_path / "long").write_bytes(content)
     for begin in (content, os.urandom(4 << 20)):  # of this file; of another one with that name
         with socket.create_connection(("127.0.0.1", serving.port)) as broken:
-            broken.sendall(b"PUT /v1/files/long HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(content) + begin[:1 << 20])
+            broken.sendall(b"PUT /v1/files/long HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(content) + begin[:1 << 20])
             time.sleep(0.3)
         time.sleep(0.2)
         done = remote("files", "put", "long", cwd=tmp_path)
