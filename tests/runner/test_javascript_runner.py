@@ -238,6 +238,17 @@ def test_interrupt_cuts_no_frame(javascript, size):
         assert javascript.run("console.log('next')").stdout == "next\n"
 
 
+@pytest.mark.parametrize("code", ["const end = Date.now() + {0}; while (Date.now() < end); await new Promise(() => 0)",
+                                  "globalThis.timer = setInterval(() => {{ const end = Date.now() + {0}; while (Date.now() < end); }}, 1); await new Promise(() => 0)"], ids=["once", "again and again"])
+def test_interrupt_of_what_is_busy_for_just_as_long_as_it_is_waited_for(javascript, code):
+    for round_number in range(24):
+        javascript.start(code.format(94 + round_number % 12))
+        time.sleep(0.002)
+        javascript.interrupt()
+        assert javascript.wait().status == "interrupted"
+        assert javascript.run("clearInterval(globalThis.timer); 1").value == "1"
+
+
 def test_interrupt_between_runs_does_nothing(javascript):
     javascript.run("1")
     for _ in range(5):

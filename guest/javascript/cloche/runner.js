@@ -30,7 +30,7 @@ class Runner {
     this.channel = new Channel(fd);
     this.evaluator = new Evaluator();
     this.input = new streams.Input();
-    this.interrupts = new Interrupts(() => this.interrupt(), () => this.evaluator.stop());
+    this.interrupts = new Interrupts(() => this.interrupt());
     this.runId = null;
     this.count = 0;
     this.endRun = null; // while one is under way: ends it, whatever its code is doing
@@ -87,6 +87,7 @@ class Runner {
   exit(code = process.exitCode) {
     const exit_code = code === undefined || code === null ? 0 : Number(code) & 0xff;
     const end = this.endRun;
+    this.interrupts.claim(); // one stop is enough
     setImmediate(() => end?.({ status: "exit", exit_code })); // what waits is forgotten when code is stopped
     this.evaluator.stop();
   }
@@ -126,18 +127,20 @@ class Runner {
     const started = process.hrtime.bigint();
     this.runId = header.run ?? null;
     const name = header.name || `<run ${++this.count}>`;
-    const ended = new Promise((resolve) => (this.endRun = resolve));
-    let end;
+    const ended = new Promise((resolve) => {
+      this.endRun = (end) => {
+        this.interrupts.claim();
+        resolve(end);
+      };
+    });
     this.interrupts.beginRun();
     this.send("started", {}); // from now on a signal is for this run
-    try {
-      process.exitCode = undefined;
-      process.argv = [process.argv[0], "", ...(header.arguments ?? [])];
-      this.input.give(header.stdin);
-      end = await Promise.race([ended, this.execute(source, name)]);
-    } catch (error) {
-      end = { status: "error", error: this.evaluator.describe(error) };
-    }
+    process.exitCode = undefined;
+    process.argv = [process.argv[0], "", ...(header.arguments ?? [])];
+    this.input.give(header.stdin);
+    // Not called from here: a stop may hit all that the code returns to, and this must go on.
+    Promise.resolve().then(() => this.execute(source, name)).then(this.endRun);
+    const end = await ended;
     await this.interrupts.endRun();
     await nextTurn(); // for a rejection that nobody handles to be told as this run's
     this.endRun = null;
@@ -146,14 +149,18 @@ class Runner {
   }
 
   async execute(source, name) {
-    const { value, isError, error, place, isStopped } = await this.evaluator.evaluate(source, name);
-    if (isStopped) return new Promise(() => {}); // by exit() or a signal: who stopped it ends the run
-    if (isError) return { status: "error", error: this.evaluator.describe(error, place) };
-    if (value !== undefined) {
-      globalThis._ = value;
-      this.show("value", rich.bundle(value));
+    try {
+      const { value, isError, error, place, isStopped } = await this.evaluator.evaluate(source, name);
+      if (isStopped) return await new Promise(() => {}); // by exit() or a signal: who stopped it ends the run
+      if (isError) return { status: "error", error: this.evaluator.describe(error, place) };
+      if (value !== undefined) {
+        globalThis._ = value;
+        this.show("value", rich.bundle(value));
+      }
+      return { status: "ok" };
+    } catch (error) {
+      return { status: "error", error: this.evaluator.describe(error) };
     }
-    return { status: "ok" };
   }
 }
 
