@@ -33,26 +33,6 @@ struct exec {
     struct gate_pass *pass;
 };
 
-static const char *cause_of(const json_t *end)
-{
-    return json_is_true(json_object_get(end, "lost"))                ? "host_failure"
-           : json_is_true(json_object_get(end, "timed_out"))         ? "wall_time"
-           : json_integer_value(json_object_get(end, "signal")) != 0 ? "signal"
-                                                                     : "exit";
-}
-
-static void leave_gate(struct exec *exec)
-{
-    const json_t *code = json_object_get(exec->end, "exit_code");
-    const struct result_usage usage = {.wall_us = clock_monotonic_us() - exec->started_us};
-    const struct gate_outcome outcome = {.cause = exec->end ? cause_of(exec->end) : "cancelled",
-                                         .exit_code =
-                                             json_is_integer(code) ? (int)json_integer_value(code) : -1,
-                                         .usage = &usage};
-    gate_end(exec->pass, 0, &outcome);
-    gate_leave(exec->pass);
-}
-
 /* What is noted of it: its words. */
 static void note_command(struct exec *exec, const json_t *terms)
 {
@@ -62,11 +42,17 @@ static void note_command(struct exec *exec, const json_t *terms)
     free(words);
 }
 
+/* It is over: nothing more can be sent to it, and its room is free. */
+static void settle(struct exec *exec)
+{
+    sandbox_gate_leave_command(&exec->pass, exec->end, exec->started_us);
+    command_list_remove(&exec->entry);
+}
+
 static void exec_free(void *data)
 {
     struct exec *exec = data;
-    leave_gate(exec);
-    command_list_remove(exec->entry);
+    settle(exec);
     command_link_close(&exec->command);
     json_decref(exec->body);
     json_decref(exec->end);
@@ -114,7 +100,7 @@ static int step(struct exec *exec)
     if (polled[2].revents)
         feed(exec);
     if (polled[3].revents && !(exec->end = command_link_end(command)))
-        exec->end = json_pack("{s:n, s:i, s:b, s:b}", "exit_code", "signal", 0, "timed_out", 0, "lost", 1);
+        return -ENOMEM;
     if (exec->end && (ready == 0 || is_drained)) {
         scope_close_fd(&command->stdout_fd);
         scope_close_fd(&command->stderr_fd);
@@ -131,7 +117,7 @@ static json_t *end_to_json(const struct exec *exec)
 {
     json_t *end = json_copy(exec->end);
     json_object_set_new(end, "id", json_string(command_list_id(exec->entry)));
-    json_object_set_new(end, "cause", json_string(cause_of(exec->end)));
+    json_object_set_new(end, "cause", json_string(command_cause(exec->end)));
     json_object_set_new(end, "duration_ms",
                         json_real((double)(clock_monotonic_us() - exec->started_us) / 1000));
     return end;
@@ -194,8 +180,11 @@ static int next(void *data, struct buffer *into)
         told = tell(into, "stderr", &exec->errors);
     if (told == 0 && status == 0 && !exec->end)
         told = event_append_pulse(into);
-    if (told == 0 && is_over(exec))
-        return event_append(into, "end", end_to_json(exec)) < 0 ? -1 : 0;
+    if (told == 0 && is_over(exec)) {
+        json_t *end = end_to_json(exec);
+        settle(exec);
+        return event_append(into, "end", end) < 0 ? -1 : 0;
+    }
     return told < 0 ? told : 1;
 }
 

@@ -122,7 +122,7 @@ static json_t *run_tool(struct exchange *exchange, int file_fd, struct error *er
                                  .image = server->policy.image,
                                  .code = {spec->code.data, spec->code.length}});
     json_t *profile = run_spec(server, spec, file_fd, pass, err);
-    gate_leave(pass);
+    gate_leave(&pass);
     return profile;
 }
 

@@ -1,9 +1,10 @@
 /* A command on a terminal, over a WebSocket. Binary messages are what is typed and what appears. Texts are
  * JSON: {"resize": {"rows", "columns"}} and {"signal": "INT"} from the client, {"end": {…}} as our last. */
+#include "base/clock.h"
+#include "base/identifier.h"
 #include "base/scope.h"
 #include "server/api_pty.h"
 #include "server/command_link.h"
-#include "base/identifier.h"
 #include "server/encoding.h"
 #include "server/exec_request.h"
 #include "server/gate.h"
@@ -22,15 +23,16 @@ enum { TYPED_MAX = 1 << 20, SIDE_MAX = 1000 };
 struct terminal {
     struct command_link command;
     struct buffer typed; /* that the program has not read yet */
+    json_t *end;         /* the keeper's last word; NULL: it goes on */
+    int64_t started_us;
     struct gate_pass *pass;
 };
 
 static void terminal_free(void *data)
 {
     struct terminal *terminal = data;
-    static const struct gate_outcome over = {.cause = "exit", .exit_code = -1};
-    gate_end(terminal->pass, 0, &over);
-    gate_leave(terminal->pass);
+    sandbox_gate_leave_command(&terminal->pass, terminal->end, terminal->started_us);
+    json_decref(terminal->end);
     command_link_close(&terminal->command);
     buffer_free(&terminal->typed);
     free(terminal);
@@ -88,12 +90,12 @@ static void say_end(struct terminal *terminal, struct websocket *socket)
         if (poll(&polled, 1, 0) <= 0 || show(terminal, socket) < 0)
             break;
     }
-    json_t *end = command_link_end(&terminal->command);
-    scope_free char *text = json_dumps(json_object_get(end, "exit_code") ? end : NULL, JSON_COMPACT);
+    terminal->end = command_link_end(&terminal->command);
+    sandbox_gate_leave_command(&terminal->pass, terminal->end, terminal->started_us);
+    scope_free char *text = json_dumps(terminal->end, JSON_COMPACT);
     scope_buffer message = {0};
-    if (buffer_print(&message, "{\"end\":%s}", text ? text : "{\"lost\":true}") == 0)
+    if (text && buffer_print(&message, "{\"end\":%s}", text) == 0)
         websocket_send(socket, true, (struct slice){message.data, message.length});
-    json_decref(end);
 }
 
 static void talk(struct websocket *socket, void *data)
@@ -132,6 +134,7 @@ int terminal_open(struct exchange *exchange)
     if (!terminal)
         return -ENOMEM;
     terminal->command = (struct command_link)COMMAND_LINK_UNSET;
+    terminal->started_us = clock_monotonic_us();
     json_t *terms = NULL;
     if (sandbox_gate_enter(exchange, 1, true, &terms, &terminal->pass) < 0) {
         terminal_free(terminal);

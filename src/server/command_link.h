@@ -27,7 +27,8 @@ json_t *command_request_files(struct exchange *exchange, const char *const *word
 /* Starts it; takes the request. On a negative errno the exchange has its answer already. */
 int command_link_open(struct exchange *exchange, json_t *request, struct command_link *ret);
 
-/* Of what the keeper says last: {exit_code, signal, timed_out, lost, failure?}; NULL: it is gone. */
+/* What the keeper says last, {exit_code, signal, timed_out, lost, failure?}, also if it is gone. NULL: no
+ * memory. */
 json_t *command_link_end(struct command_link *command);
 
 int command_link_signal(struct command_link *command, int number);

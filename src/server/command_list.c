@@ -33,8 +33,10 @@ struct command_entry *command_list_add(struct exchange *exchange, struct command
     return entry;
 }
 
-void command_list_remove(struct command_entry *entry)
+void command_list_remove(struct command_entry **removed)
 {
+    struct command_entry *entry = *removed;
+    *removed = NULL;
     if (!entry)
         return;
     pthread_mutex_lock(&lock);

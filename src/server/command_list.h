@@ -7,7 +7,7 @@ struct command_entry;
 
 /* The command must be there until it is removed. NULL: no memory. */
 struct command_entry *command_list_add(struct exchange *exchange, struct command_link *command);
-void command_list_remove(struct command_entry *entry); /* NULL is fine */
+void command_list_remove(struct command_entry **entry); /* and sets it to NULL, which is fine, too */
 
 /* "exec_…" */
 const char *command_list_id(const struct command_entry *entry);

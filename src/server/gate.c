@@ -206,9 +206,11 @@ void gate_end(struct gate_pass *pass, size_t number, const struct gate_outcome *
         pass->cpu_us += outcome->usage->cpu_user_us + outcome->usage->cpu_system_us;
 }
 
-void gate_leave(struct gate_pass *pass)
+void gate_leave(struct gate_pass **left)
 {
     static const struct gate_outcome failed = {.exit_code = -1};
+    struct gate_pass *pass = *left;
+    *left = NULL;
     if (!pass)
         return;
     for (size_t i = 0; i < pass->count; i++)

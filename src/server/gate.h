@@ -37,8 +37,10 @@ struct gate_outcome {
 };
 void gate_end(struct gate_pass *pass, size_t number, const struct gate_outcome *outcome);
 
-/* All are over; those that nobody said the end of have failed by the host. Frees the pass; NULL is fine. */
-void gate_leave(struct gate_pass *pass);
+/* All are over; those that nobody said the end of have failed by the host. To be called before the client
+ * hears the last word: what it does next must find the room that it gave back. Frees the pass, and sets it to
+ * NULL; if it is NULL already, nothing happens. */
+void gate_leave(struct gate_pass **pass);
 
 /* Claims for what lives longer than a run; 0, or negative and the answer is set. */
 int gate_claim(struct exchange *exchange, const struct tenant_claim *claim);

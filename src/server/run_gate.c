@@ -79,6 +79,5 @@ void run_gate_leave(struct run_job *job)
         gate_end(job->pass, 0, &outcome);
         json_decref(files);
     }
-    gate_leave(job->pass);
-    job->pass = NULL;
+    gate_leave(&job->pass);
 }

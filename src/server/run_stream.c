@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "server/event.h"
 #include "server/keeper_link.h"
+#include "server/run_gate.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -91,6 +92,7 @@ static void append_end(struct run_stream *stream, struct buffer *into)
     {
         event_append(into, "file", json_incref(file));
     }
+    run_gate_leave(&stream->job);
     event_append(into, "end", object);
 }
 

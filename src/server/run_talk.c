@@ -40,7 +40,7 @@ static void talk_free(void *data)
         scope_close_fd(&talk->link);
     else if (!talk->is_over)
         keeper_link_drop(exchange_server(talk->exchange));
-    gate_leave(talk->pass);
+    gate_leave(&talk->pass);
     buffer_free(&talk->first);
     for (size_t i = 0; i < talk->count; i++)
         run_report_close(&talk->reports[i]);
@@ -105,6 +105,7 @@ static int take_frame(struct talk *talk, const json_t *frame, struct slice body,
     bool is_whole = talk->is_branched && !branch; /* the end of all of them, or their refusal */
     if (is_whole) {
         talk->is_over = true;
+        gate_leave(&talk->pass);
         talk->refusal = json_incref(json_object_get(frame, "error"));
         return 0;
     }
@@ -121,6 +122,8 @@ static int take_frame(struct talk *talk, const json_t *frame, struct slice body,
     count_run(talk, report);
     if (report->outcome)
         sandbox_gate_end(talk->pass, (size_t)index, report->outcome);
+    if (talk->is_over)
+        gate_leave(&talk->pass);
     if (events && !(talk->refusal && !talk->is_branched))
         status = event_append(events, talk->is_branched ? "branch_end" : "end", report_end(report));
     return status;

@@ -186,14 +186,14 @@ def test_files_are_listed_moved_and_removed(serving, files):
     assert serving.get(f"{files}/stat?path=a").status == 404
 
 
-@pytest.mark.parametrize("path, status", [("/nothing", 404), ("/tmp", 422), ("", 422), ("/etc/shadow", 403), ("/dev/zero", 422), ("/proc/1/environ", 403)])
+@pytest.mark.parametrize("path, status", [("/nothing", 404), ("/tmp", 422), ("", 422), ("/etc/shadow", 404), ("/dev/zero", 422), ("/proc/1/environ", 404)])
 def test_what_cannot_be_read_says_why(serving, files, path, status):
-    assert serving.get(f"{files}?path={path}").status in (status, 404)
+    assert serving.get(f"{files}?path={path}").status == status
 
 
 def test_links_of_the_guest_lead_nowhere_outside(serving, sandbox, files):
     serving.post(f"{sandbox}/run", {"code": "import os\nos.symlink('/etc/hostname', 'host')\nos.symlink('/', 'root')\nos.symlink('../../../..', 'up')"})
-    assert serving.get(f"{files}?path=host").body.strip() in (b"cloche", b'') or serving.get(f"{files}?path=host").status == 404
+    assert serving.get(f"{files}?path=host").body == b"cloche\n"  # the box's own
     names = {entry["path"].rsplit("/", 1)[1] for entry in serving.get(f"{files}/list?path=root").json["entries"]}
     assert "data" in names and "root" not in names  # the box's own root
     assert serving.put(f"{files}?path=up/usr/x", b"x").status == 403
