@@ -130,9 +130,10 @@ void help_print_man(void)
            "command.\n.TP\n.B CLOCHE_KEY\nThe key that it asks for.\n.TP\n.B SSL_CERT_FILE\nThe certificates "
            "that are trusted.\n.TP\n.B CLOCHE_KEEPER\nThe path of the "
            "keeper's socket.\n");
-    printf(".SH FILES\n.TP\n.I /etc/cloche.conf\nThe operator's configuration: one \"name = value\" a "
-           "line. The name "
-           "of a limit sets its default, NAME.max its ceiling; further image, image_store, isolation, "
-           "isolation.min, "
-           "languages.\n");
+    printf(
+        ".SH FILES\n.TP\n.I /etc/cloche.conf\nThe operator's configuration: one \"name = value\" a "
+        "line. The name "
+        "of a limit sets its default, NAME.max its ceiling; further accept, image, image_store, isolation, "
+        "isolation.min, "
+        "languages.\n");
 }

@@ -61,6 +61,8 @@ static int prepare(const struct run_order *order, struct spec *spec, struct erro
         return 0;
     if (spec->grant_count || spec->output_directory)
         return error_spec(err, "inputs", "a path of this machine cannot be granted from outside");
+    if (spec->accepted.count)
+        return error_spec(err, "accept", "accept: only the operator of this machine may do without a limit");
     const json_t *places = json_object_get(order->request, "fds");
     status = handed_take_inputs(json_object_get(places, "inputs"), order->fds, spec, err);
     int output = stream_of(order, "output");

@@ -1,6 +1,6 @@
 #include "remote/event_reader.h"
 
-#include "remote/base64.h"
+#include "base/base64.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -77,5 +77,7 @@ int event_bytes(const json_t *event, struct buffer *into)
     const json_t *text = json_object_get(event, "text"), *encoded = json_object_get(event, "bytes");
     if (json_is_string(text))
         return buffer_append(into, json_string_value(text), json_string_length(text));
-    return json_is_string(encoded) ? base64_decode(json_string_value(encoded), into) : 0;
+    return json_is_string(encoded)
+               ? base64_decode((struct slice){json_string_value(encoded), json_string_length(encoded)}, into)
+               : 0;
 }

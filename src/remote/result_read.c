@@ -1,7 +1,7 @@
 #include "remote/result_read.h"
 
 #include "base/scope.h"
-#include "remote/base64.h"
+#include "base/base64.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
-#include "remote/base64.h"
+#include "base/base64.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,6 +28,10 @@ static int refuse_what_is_here(const struct run_options *given, struct error *er
                               "and --output, or run it without --server",
                               field);
         }
+    if (spec->accepted.count)
+        return error_spec(
+            err, "accept",
+            "accept: it is for the server's operator to do without a limit; run it without --server");
     if (given->config_path)
         return error_spec(err, "config", "config: a server has its own; run it without --server");
     return 0;
@@ -141,8 +145,6 @@ int run_body_make(struct run_options *given, json_t **ret, struct error *err)
         status = set_list(body, "command", &spec->command, err);
     if (status == 0)
         status = set_list(body, "args", &spec->arguments, err);
-    if (status == 0)
-        status = set_list(body, "accept", &spec->accepted, err);
     if (status < 0) {
         json_decref(body);
         return status;

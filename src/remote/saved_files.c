@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/sha256.h"
-#include "remote/base64.h"
+#include "base/base64.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -116,7 +116,7 @@ static int save_one(struct http *http, int into_fd, const json_t *file, const ch
     int status = draft_begin(&draft, into_fd, path);
     if (status == 0 && content) {
         scope_buffer bytes = {0};
-        status = base64_decode(content, &bytes);
+        status = base64_decode((struct slice){content, strlen(content)}, &bytes);
         if (status == 0)
             status = draft_add(&draft, (struct slice){bytes.data ? bytes.data : "", bytes.length});
     } else if (status == 0) {
@@ -140,7 +140,7 @@ int saved_files_take(struct http *http, int into_fd, json_t *result, struct erro
         const char *path = json_string_value(json_object_get(file, "path"));
         const char *encoded = json_string_value(json_object_get(file, "path_base64"));
         scope_buffer exact = {0};
-        if (encoded && base64_decode(encoded, &exact) == 0 && exact.data)
+        if (encoded && base64_decode((struct slice){encoded, strlen(encoded)}, &exact) == 0 && exact.data)
             path = exact.data;
         int status = path ? save_one(http, into_fd, file, path, err) : -EPROTO;
         if (status < 0 && !is_taken(status))

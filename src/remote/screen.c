@@ -1,6 +1,6 @@
 #include "remote/screen.h"
 
-#include "remote/base64.h"
+#include "base/base64.h"
 #include "remote/event_reader.h"
 #include "remote/remote.h"
 
@@ -28,9 +28,10 @@ static const struct {
 static void save(struct screen *screen, size_t kind, const json_t *value)
 {
     scope_buffer bytes = {0};
-    int status = kinds[kind].is_text
-                     ? buffer_append(&bytes, json_string_value(value), json_string_length(value))
-                     : base64_decode(json_string_value(value), &bytes);
+    int status =
+        kinds[kind].is_text
+            ? buffer_append(&bytes, json_string_value(value), json_string_length(value))
+            : base64_decode((struct slice){json_string_value(value), json_string_length(value)}, &bytes);
     for (int i = 0; i < NAMES_TRIED && status == 0; i++) {
         char path[512];
         snprintf(path, sizeof path, "%.400s/cloche-%d.%s", screen->save_path ? screen->save_path : ".",
@@ -132,7 +133,7 @@ static void show_stream(const json_t *outcome, const char *name, int fd)
     snprintf(field, sizeof field, "%s_base64", name);
     const json_t *text = json_object_get(outcome, name);
     const char *encoded = json_string_value(json_object_get(outcome, field));
-    if (encoded && base64_decode(encoded, &bytes) == 0)
+    if (encoded && base64_decode((struct slice){encoded, strlen(encoded)}, &bytes) == 0)
         report_text(fd, bytes.data, bytes.length);
     else if (json_is_string(text))
         report_text(fd, json_string_value(text), json_string_length(text));

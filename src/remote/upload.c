@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/sha256.h"
-#include "remote/base64.h"
+#include "base/base64.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
 #include "server/admission.h"
 #include "server/api_files.h"
 #include "base/identifier.h"
-#include "server/encoding.h"
+#include "base/base64.h"
 #include "server/gate.h"
 #include "server/keeper_link.h"
 #include "server/server.h"

@@ -5,7 +5,7 @@
 #include "base/scope.h"
 #include "server/api_pty.h"
 #include "server/command_link.h"
-#include "server/encoding.h"
+#include "base/base64.h"
 #include "server/exec_request.h"
 #include "server/gate.h"
 #include "server/route.h"

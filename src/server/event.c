@@ -1,7 +1,7 @@
 #include "server/event.h"
 
 #include "base/text.h"
-#include "server/encoding.h"
+#include "base/base64.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ int event_append_output(struct buffer *into, const char *name, struct slice byte
 {
     if (text_is_utf8(bytes.data, bytes.length))
         return event_append(into, name, json_pack("{s:o}", "text", json_stringn(bytes.data, bytes.length)));
-    char *encoded = encoding_to_base64(bytes);
+    char *encoded = base64_encode(bytes);
     json_t *event = encoded ? json_pack("{s:s}", "bytes", encoded) : NULL;
     free(encoded);
     return event_append(into, name, event);

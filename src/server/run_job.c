@@ -165,7 +165,7 @@ static int set_content(const struct run_job *job, json_t *file, const char *path
     ssize_t got = 0, step = 0;
     while (bytes && got < size && (step = pread(fd, bytes + got, (size_t)(size - got), got)) > 0)
         got += step;
-    char *text = bytes && got == size ? encoding_to_base64((struct slice){bytes, (size_t)got}) : NULL;
+    char *text = bytes && got == size ? base64_encode((struct slice){bytes, (size_t)got}) : NULL;
     free(bytes);
     int status = text ? json_object_set_new(file, "content_base64", json_string(text)) : -1;
     free(text);
@@ -183,7 +183,7 @@ static int present_files(struct run_job *job, json_t *files, struct error *err)
         const char *path = json_string_value(json_object_get(file, "path"));
         const char *encoded = json_string_value(json_object_get(file, "path_base64"));
         scope_buffer exact = {0};
-        if (encoded && encoding_from_base64((struct slice){encoded, strlen(encoded)}, &exact) == 0)
+        if (encoded && base64_decode((struct slice){encoded, strlen(encoded)}, &exact) == 0)
             path = exact.data;
         json_int_t size = json_integer_value(json_object_get(file, "size"));
         if (size <= left && set_content(job, file, path) == 0) {

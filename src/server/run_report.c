@@ -36,7 +36,7 @@ static int add_event(const struct run_report *report, struct buffer *events, con
 
 static json_t *base64_of(struct slice bytes)
 {
-    scope_free char *encoded = encoding_to_base64(bytes);
+    scope_free char *encoded = base64_encode(bytes);
     return encoded ? json_string(encoded) : NULL;
 }
 

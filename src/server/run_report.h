@@ -4,7 +4,7 @@
 
 #include "base/identifier.h"
 #include "base/bytes.h"
-#include "server/encoding.h"
+#include "base/base64.h"
 
 #include <jansson.h>
 

@@ -1,7 +1,7 @@
 #include "server/run_request.h"
 
 #include "base/text.h"
-#include "server/encoding.h"
+#include "base/base64.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Those that a spec has too; paths of the host are none of a client's business. */
-static const char *const spec_fields[] = {"language", "code",           "command", "args", "env",
-                                          "image",    "isolation",      "accept",  "cwd",  "stdin",
-                                          "limits",   "compile_limits", NULL};
-static const char *const all_fields[] = {"language", "code",           "command", "args",         "env",
-                                         "image",    "isolation",      "accept",  "cwd",          "stdin",
-                                         "limits",   "compile_limits", "files",   "preset",       "collect",
-                                         "warm",     "stream",         "name",    "stdin_base64", NULL};
+/* Those that a spec has too; paths of the host, and limits to do without, are none of a client's business. */
+static const char *const spec_fields[] = {"language", "code",   "command",        "args",
+                                          "env",      "image",  "isolation",      "cwd",
+                                          "stdin",    "limits", "compile_limits", NULL};
+static const char *const all_fields[] = {"language",       "code",      "command",      "args",    "env",
+                                         "image",          "isolation", "cwd",          "stdin",   "limits",
+                                         "compile_limits", "files",     "preset",       "collect", "warm",
+                                         "stream",         "name",      "stdin_base64", NULL};
 static const char *const file_fields[] = {"name", "content_base64", "content", "upload", NULL};
 
 static const struct {
@@ -133,7 +133,7 @@ static int read_file(struct exchange *exchange, const json_t *item, struct run_f
         return refuse(exchange, "files", "the content must be a string");
     struct slice content = {json_string_value(given), json_string_length(given)};
     status = text ? buffer_append(&into->content, content.data, content.length)
-                  : encoding_from_base64(content, &into->content);
+                  : base64_decode(content, &into->content);
     return status == -EINVAL ? refuse(exchange, "files", "content_base64: is not base64") : status;
 }
 
@@ -211,8 +211,8 @@ static int read_name_and_stdin(struct exchange *exchange, struct run_request *in
     if (!json_is_string(encoded) || spec->stdin_kind != STDIN_NONE)
         return refuse(exchange, "stdin_base64", "must be a string, and instead of stdin");
     spec->stdin_kind = STDIN_BYTES;
-    int status = encoding_from_base64((struct slice){json_string_value(encoded), json_string_length(encoded)},
-                                      &spec->stdin_bytes);
+    int status = base64_decode((struct slice){json_string_value(encoded), json_string_length(encoded)},
+                               &spec->stdin_bytes);
     return status == -EINVAL ? refuse(exchange, "stdin_base64", "is not base64") : status;
 }
 

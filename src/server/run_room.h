@@ -7,7 +7,7 @@
 #include "base/identifier.h"
 #include "base/bytes.h"
 #include "base/error.h"
-#include "server/encoding.h"
+#include "base/base64.h"
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/scope.h"
-#include "server/encoding.h"
+#include "base/base64.h"
 #include "server/server.h"
 #include "server/tenant.h"
 

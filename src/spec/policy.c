@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "spec/spec.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -100,6 +101,8 @@ static int policy_set(struct policy *policy, const char *key, const char *value,
         return policy_set_text(&policy->image, value);
     if (strcmp(key, "image_store") == 0)
         return policy_set_text(&policy->image_store, value);
+    if (strcmp(key, "accept") == 0)
+        return spec_check_acceptable(value, err) < 0 ? err->code : string_list_add(&policy->accepted, value);
     if (strcmp(key, "languages") == 0)
         return string_list_add(&policy->languages, value);
     int taken = policy_set_server(policy, key, value, err);
@@ -193,6 +196,7 @@ void policy_free(struct policy *policy)
 {
     free(policy->image);
     free(policy->image_store);
+    string_list_free(&policy->accepted);
     string_list_free(&policy->languages);
     policy->image = policy->image_store = NULL;
 }

@@ -6,6 +6,7 @@
  *   image = data             the default image
  *   isolation = container    the default engine
  *   isolation.min = container
+ *   accept = memory          every run does without this limit where the host cannot enforce it, or cpus
  *   image_store = /srv/images
  *   languages = /etc/cloche/ruby.json      (may be given several times)
  *   server.memory = 8G       what runs of `cloche serve` may use at one time; server.cpus the same
@@ -40,6 +41,7 @@ struct policy {
     struct limits ceilings;
     enum isolation isolation;
     enum isolation isolation_min;
+    struct string_list accepted; /* of spec_acceptable */
     char *image;
     char *image_store; /* NULL: the default place */
     struct string_list languages;

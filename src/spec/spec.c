@@ -169,15 +169,21 @@ static int add_write(struct spec *spec, const char *value, struct error *err)
     return add_grant(spec, GRANT_WRITE, "write", value, err);
 }
 
-static int add_accepted(struct spec *spec, const char *value, struct error *err)
+int spec_check_acceptable(const char *name, struct error *err)
 {
     for (size_t i = 0; i < SPEC_ACCEPTABLE; i++)
-        if (strcmp(value, spec_acceptable[i]) == 0)
-            return add_list(&spec->accepted, "accept", value, err);
+        if (strcmp(name, spec_acceptable[i]) == 0)
+            return 0;
     return error_spec(err, "accept",
                       "accept: '%.64s' cannot be done without; only memory and cpus can (memory is "
                       "then watched instead of walled)",
-                      value);
+                      name);
+}
+
+static int add_accepted(struct spec *spec, const char *value, struct error *err)
+{
+    int status = spec_check_acceptable(value, err);
+    return status < 0 ? status : add_list(&spec->accepted, "accept", value, err);
 }
 
 static int set_stdin(struct spec *spec, const char *value, struct error *err)

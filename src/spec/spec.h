@@ -88,5 +88,6 @@ int spec_validate(struct spec *spec, const struct policy *policy, struct error *
 /* What a caller may do without by name, where the host cannot give it. */
 enum { SPEC_ACCEPTABLE = 2 };
 extern const char *const spec_acceptable[SPEC_ACCEPTABLE];
+int spec_check_acceptable(const char *name, struct error *err);
 
 bool spec_accepts(const struct spec *spec, const char *name);

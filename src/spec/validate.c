@@ -157,9 +157,20 @@ static int check_program(struct spec *spec, struct error *err)
     return 0;
 }
 
+static int add_accepted(struct spec *spec, const struct policy *policy, struct error *err)
+{
+    for (size_t i = 0; i < policy->accepted.count; i++)
+        if (!spec_accepts(spec, policy->accepted.items[i]) &&
+            string_list_add(&spec->accepted, policy->accepted.items[i]) < 0)
+            return error_host(err, -ENOMEM, "accept");
+    return 0;
+}
+
 int spec_validate(struct spec *spec, const struct policy *policy, struct error *err)
 {
     int status = check_isolation(spec, policy, err);
+    if (status == 0)
+        status = add_accepted(spec, policy, err);
     if (status == 0)
         status = fill_limits(spec, policy, err);
     if (status == 0)

@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/identifier.h"
-#include "server/encoding.h"
+#include "base/base64.h"
 #include "server/journal.h"
 #include "server/range.h"
 #include "server/store.h"
@@ -34,14 +34,14 @@ static void check_base64(const char *text)
 {
     scope_buffer bytes = {0}, again = {0};
     struct slice given = {text, strlen(text)};
-    if (encoding_from_base64(given, &bytes) < 0) {
+    if (base64_decode(given, &bytes) < 0) {
         check(bytes.length == 0, "what is refused leaves nothing");
         return;
     }
     check(bytes.length <= given.length / 4 * 3, "it is no longer than it can be");
-    char *encoded = encoding_to_base64((struct slice){bytes.data ? bytes.data : "", bytes.length});
+    char *encoded = base64_encode((struct slice){bytes.data ? bytes.data : "", bytes.length});
     check(encoded && strlen(encoded) == given.length, "there and back has the same length");
-    check(encoding_from_base64((struct slice){encoded, strlen(encoded)}, &again) == 0 &&
+    check(base64_decode((struct slice){encoded, strlen(encoded)}, &again) == 0 &&
               again.length == bytes.length &&
               (!bytes.length || memcmp(again.data, bytes.data, bytes.length) == 0),
           "and is the same");

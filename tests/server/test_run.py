@@ -112,6 +112,12 @@ def test_paths_of_the_host_are_no_fields(serving, field):
     assert answer.status == 400 and answer.error["field"] == field
 
 
+@pytest.mark.parametrize("path", ["/v1/run", "/v1/sandboxes"])
+def test_limits_are_not_waived_by_those_who_run_under_them(serving, path):
+    answer = serving.post(path, {"accept": ["memory"]} | ({"code": "1"} if path == "/v1/run" else {}))
+    assert answer.status == 400 and answer.error["field"] == "accept", answer
+
+
 @pytest.mark.parametrize("body", ["", "{", "[]", "null", '"x"', '{"code":"1","code":"2"}', "[" * 100000, '{"code":"\\ud800"}', b"\xff\xfe"])
 def test_what_is_no_json_object_is_refused(serving, body):
     assert serving.post("/v1/run", body).status == 400

@@ -169,6 +169,15 @@ static void name_of_an_input_leads_nowhere(void **state)
     remove_place(place);
 }
 
+static void limits_are_not_waived_for_the_server(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    ask_inside(json_pack("{s:[s]}", "accepted", "memory"), &err);
+    assert_int_equal(err.kind, ERROR_SPEC);
+    assert_string_equal(err.subject, "accept");
+}
+
 static void paths_are_refused_from_the_server(void **state)
 {
     (void)state;
@@ -192,6 +201,7 @@ int main(void)
         cmocka_unit_test(output_is_made_anew_and_never_taken_from_what_is_there),
         cmocka_unit_test(input_is_what_the_server_can_read_itself),
         cmocka_unit_test(name_of_an_input_leads_nowhere),
+        cmocka_unit_test(limits_are_not_waived_for_the_server),
         cmocka_unit_test(paths_are_refused_from_the_server),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,6 @@
 /* Events of a stream, cut anywhere; and bytes in base64. */
 #include "harness.h"
 
-#include "remote/base64.h"
 #include "remote/event_reader.h"
 
 #include <errno.h>
@@ -55,33 +54,11 @@ static void what_is_no_event_breaks_off(void **state)
     buffer_free(&seen.text);
 }
 
-static void bytes_survive_base64(void **state)
-{
-    (void)state;
-    char bytes[256];
-    for (int i = 0; i < 256; i++)
-        bytes[i] = (char)i;
-    for (size_t length = 0; length <= sizeof bytes; length++) {
-        scope_buffer back = {0};
-        char *text = base64_encode((struct slice){bytes, length});
-        assert_int_equal(base64_decode(text, &back), 0);
-        assert_int_equal(back.length, length);
-        assert_true(length == 0 || memcmp(back.data, bytes, length) == 0);
-        free(text);
-    }
-    static const char *const wrong[] = {"A", "AAA", "====", "A===", "AA*A"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        scope_buffer back = {0};
-        assert_int_equal(base64_decode(wrong[i], &back), -EINVAL);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_come_however_the_bytes_are_cut),
         cmocka_unit_test(what_is_no_event_breaks_off),
-        cmocka_unit_test(bytes_survive_base64),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

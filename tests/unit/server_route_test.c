@@ -2,7 +2,6 @@
 #include "harness.h"
 
 #include "base/identifier.h"
-#include "server/encoding.h"
 #include "server/route.h"
 
 static int nothing(struct exchange *exchange)
@@ -76,35 +75,12 @@ static void identifiers_have_one_form_and_never_repeat(void **state)
     assert_false(identifier_has_form("run_", "run_"));
 }
 
-static void base64_there_and_back(void **state)
-{
-    (void)state;
-    char bytes[300];
-    for (size_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = (char)i;
-    for (size_t length = 0; length < sizeof bytes; length += 7) {
-        char *text = encoding_to_base64((struct slice){bytes, length});
-        scope_buffer back = {0};
-        assert_int_equal(encoding_from_base64((struct slice){text, strlen(text)}, &back), 0);
-        assert_int_equal(back.length, length);
-        assert_true(length == 0 || memcmp(back.data, bytes, length) == 0);
-        free(text);
-    }
-    static const char *const wrong[] = {
-        "a", "abc", "ab=c", "====", "a===", "ab c", "\nabc", "ab!d", "YWJj\nYWJ"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        scope_buffer back = {0};
-        assert_int_equal(encoding_from_base64((struct slice){wrong[i], strlen(wrong[i])}, &back), -EINVAL);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_find_their_route_and_parts),
         cmocka_unit_test(other_paths_and_methods_find_none),
         cmocka_unit_test(identifiers_have_one_form_and_never_repeat),
-        cmocka_unit_test(base64_there_and_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

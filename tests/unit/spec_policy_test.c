@@ -68,6 +68,7 @@ static void every_setting_is_read(void **state)
               "image_store = /srv/with space/images\n"
               "isolation = process\n"
               "isolation.min = process\n"
+              "accept = cpus\n"
               "languages = /etc/cloche/ruby.json\n"
               "   # another\n"
               "languages = /etc/cloche/perl=5.json\n"
@@ -80,6 +81,8 @@ static void every_setting_is_read(void **state)
     assert_string_equal(policy.image, "data");
     assert_string_equal(policy.image_store, "/srv/with space/images");
     assert_int_equal(policy.isolation, ISOLATION_PROCESS);
+    assert_int_equal(policy.accepted.count, 1);
+    assert_string_equal(policy.accepted.items[0], "cpus");
     assert_int_equal(policy.languages.count, 2);
     assert_string_equal(policy.languages.items[0], "/etc/cloche/ruby.json");
     assert_string_equal(policy.languages.items[1], "/etc/cloche/perl=5.json");

@@ -57,11 +57,11 @@ static int choose_group_limits(const struct box *box, struct cgroup_limits *ret,
             !spec_accepts(box->spec, needed[i].name))
             return error_layer(err, "cgroup", 0,
                                "the %s limit cannot be enforced here: %s. To run without it: "
-                               "--accept %s",
+                               "--accept %s, or accept = %s in the operator's file",
                                needed[i].name,
                                box->cgroups->why_not[0] ? box->cgroups->why_not
                                                         : "the controller is not available",
-                               needed[i].name);
+                               needed[i].name, needed[i].name);
     const int64_t *limit = box->limits->value;
     *ret = (struct cgroup_limits){
         .memory_bytes = cgroup_layout_has(box->cgroups, CGROUP_MEMORY) ? limit[LIMIT_memory] : 0,

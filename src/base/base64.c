@@ -1,15 +1,12 @@
-#include "server/encoding.h"
+#include "base/base64.h"
 
 #include <errno.h>
 #include <openssl/evp.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/random.h>
 
-char *encoding_to_base64(struct slice bytes)
+char *base64_encode(struct slice bytes)
 {
     if (bytes.length > INT32_MAX / 2)
         return NULL;
@@ -25,7 +22,7 @@ static bool is_digit64(char c)
     return (letter >= 'a' && letter <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
 }
 
-int encoding_from_base64(struct slice text, struct buffer *into)
+int base64_decode(struct slice text, struct buffer *into)
 {
     if (text.length % 4 || text.length > INT32_MAX / 2)
         return -EINVAL;
