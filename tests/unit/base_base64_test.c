@@ -29,8 +29,8 @@ static void bytes_go_there_and_back(void **state)
 static void what_is_not_base64_is_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {
-        "a", "abc", "ab=c", "====", "a===", "ab c", "\nabc", "ab!d", "YWJj\nYWJ", "AA*A", "AAA-", "AAA_"};
+    static const char *const wrong[] = {"a",     "abc",  "ab=c",      "====", "a===", "ab c",
+                                        "\nabc", "ab!d", "YWJj\nYWJ", "AA*A", "AAA-", "AAA_"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         scope_buffer back = {0};
         assert_int_equal(base64_decode((struct slice){wrong[i], strlen(wrong[i])}, &back), -EINVAL);
