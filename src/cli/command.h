@@ -1,6 +1,8 @@
 /* The commands and options of `cloche`, as tables: help and man page are printed from them. */
 #pragma once
 
+#include "base/error.h"
+
 #include <stddef.h>
 
 /* Where a command is done. */
@@ -63,6 +65,12 @@ enum option_kind {
 
 enum option_kind option_next(struct option_parser *parser, const struct command *command,
                              const struct option_row **ret_row, const char **ret_value);
+
+/* For a command that takes nothing but options: each goes to `take`, which says 0, or something else to end
+ * with. */
+typedef int (*option_take)(void *into, const struct option_row *row, const char *value, struct error *err);
+int option_each(int argc, char **argv, const struct command *command, option_take take, void *into,
+                struct error *err);
 
 /* Says on stderr what is wrong with the line, and returns the exit status for it. */
 int option_refuse(const struct option_parser *parser, const struct command *command);

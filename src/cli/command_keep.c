@@ -38,9 +38,9 @@ struct keep_options {
 };
 
 /* 1: help was printed. */
-static int take_option(struct keep_options *into, const struct option_row *row, const char *value,
-                       struct error *err)
+static int take_option(void *data, const struct option_row *row, const char *value, struct error *err)
 {
+    struct keep_options *into = data;
     const char *name = row->name;
     if (strcmp(name, "help") == 0) {
         help_print(&command_keep);
@@ -56,30 +56,6 @@ static int take_option(struct keep_options *into, const struct option_row *row, 
     else
         into->quiet = true;
     return 0;
-}
-
-static int parse(int argc, char **argv, struct keep_options *into, struct error *err)
-{
-    struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
-    for (;;) {
-        const struct option_row *row;
-        const char *value;
-        int status;
-        switch (option_next(&parser, &command_keep, &row, &value)) {
-        case OPTION_END:
-            return 0;
-        case OPTION_WRONG:
-            return error_spec(err, "option", "%s", parser.message);
-        case OPTION_ROW:
-            status = take_option(into, row, value, err);
-            break;
-        default:
-            return error_spec(err, "option", "'%.64s' is not an option of `cloche keep`",
-                              value ? value : "--");
-        }
-        if (status != 0)
-            return status;
-    }
 }
 
 static int show_state(struct error *err)
@@ -126,7 +102,7 @@ static int keep_main(int argc, char **argv)
 {
     struct error err = {0};
     struct keep_options given = {.pool = POOL_CHOICE_DEFAULT};
-    int status = parse(argc, argv, &given, &err);
+    int status = option_each(argc, argv, &command_keep, take_option, &given, &err);
     if (status == 0)
         status = pool_option_finish(&given.pool, &err);
     if (status == 0)

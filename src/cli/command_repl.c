@@ -55,14 +55,20 @@ static int take_runs(const char *value, int *ret, struct error *err)
     return 0;
 }
 
+struct choice {
+    struct session *session;
+    struct spec *spec;
+};
+
 /* 1: only help was asked for. */
-static int take_option(struct session *session, struct spec *spec, const struct option_row *row,
-                       const char *value, struct error *err)
+static int take_option(void *data, const struct option_row *row, const char *value, struct error *err)
 {
+    struct choice *choice = data;
+    struct session *session = choice->session;
     if (strcmp(row->name, "language") == 0)
         session->language = value;
     if (row->field)
-        return spec_set(spec, row->field, value, err);
+        return spec_set(choice->spec, row->field, value, err);
     if (strcmp(row->name, "runs") == 0)
         return take_runs(value, &session->wanted.runs_max, err);
     if (strcmp(row->name, "idle") == 0)
@@ -80,33 +86,12 @@ static int take_option(struct session *session, struct spec *spec, const struct 
     return 0;
 }
 
-static int parse(int argc, char **argv, struct session *session, struct spec *spec, struct error *err)
-{
-    struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
-    for (;;) {
-        const struct option_row *row;
-        const char *value;
-        int status;
-        switch (option_next(&parser, &command_repl, &row, &value)) {
-        case OPTION_END:
-            return 0;
-        case OPTION_ROW:
-            status = take_option(session, spec, row, value, err);
-            if (status != 0)
-                return status;
-            break;
-        case OPTION_WRONG:
-            return error_spec(err, "option", "%s", parser.message);
-        default:
-            return error_spec(err, "option", "repl takes options only, not '%.64s'", value ? value : "--");
-        }
-    }
-}
-
 static int open_session(int argc, char **argv, struct session *session, struct error *err)
 {
     struct spec *spec = spec_new();
-    int status = spec ? parse(argc, argv, session, spec, err) : error_host(err, -ENOMEM, "no memory");
+    struct choice choice = {session, spec};
+    int status = spec ? option_each(argc, argv, &command_repl, take_option, &choice, err)
+                      : error_host(err, -ENOMEM, "no memory");
     if (status == 0)
         status = policy_load(session->config_path, &session->policy, err);
     if (status != 0) {

@@ -64,9 +64,9 @@ struct place {
 };
 
 /* 1: help was printed. */
-static int take_option(struct serve_options *into, const struct option_row *row, const char *value,
-                       struct error *err)
+static int take_option(void *data, const struct option_row *row, const char *value, struct error *err)
 {
+    struct serve_options *into = data;
     const struct {
         const char *name;
         const char **into;
@@ -88,30 +88,6 @@ static int take_option(struct serve_options *into, const struct option_row *row,
         into->quiet = true;
     int taken = pool_option_take(&into->pool, row, value, err);
     return taken < 0 ? taken : 0;
-}
-
-static int parse(int argc, char **argv, struct serve_options *into, struct error *err)
-{
-    struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
-    for (;;) {
-        const struct option_row *row;
-        const char *value;
-        int status;
-        switch (option_next(&parser, &command_serve, &row, &value)) {
-        case OPTION_END:
-            return pool_option_finish(&into->pool, err);
-        case OPTION_WRONG:
-            return error_spec(err, "option", "%s", parser.message);
-        case OPTION_ROW:
-            status = take_option(into, row, value, err);
-            break;
-        default:
-            return error_spec(err, "option", "'%.64s' is not an option of `cloche serve`",
-                              value ? value : "--");
-        }
-        if (status != 0)
-            return status;
-    }
 }
 
 /* "127.0.0.1:8420", "[::1]:8420", "localhost", "8420", ":8420" (all addresses). No names: they would be
@@ -324,7 +300,9 @@ static int serve_main(int argc, char **argv)
 {
     struct error err = {0};
     struct serve_options given = {.pool = POOL_CHOICE_DEFAULT};
-    int status = parse(argc, argv, &given, &err);
+    int status = option_each(argc, argv, &command_serve, take_option, &given, &err);
+    if (status == 0)
+        status = pool_option_finish(&given.pool, &err);
     if (status == 0)
         status = serve(&given, &err);
     pool_option_free(&given.pool);

@@ -97,6 +97,25 @@ enum option_kind option_next(struct option_parser *parser, const struct command 
     return OPTION_POSITIONAL;
 }
 
+int option_each(int argc, char **argv, const struct command *command, option_take take, void *into,
+                struct error *err)
+{
+    struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
+    const struct option_row *row;
+    const char *value = NULL;
+    int status = 0;
+    for (enum option_kind kind;
+         status == 0 && (kind = option_next(&parser, command, &row, &value)) != OPTION_END;) {
+        if (kind == OPTION_WRONG)
+            return error_spec(err, "option", "%s", parser.message);
+        if (kind != OPTION_ROW)
+            return error_spec(err, "option", "`cloche %s` takes options only, not '%.64s'", command->name,
+                              kind == OPTION_REST ? "--" : value);
+        status = take(into, row, value, err);
+    }
+    return status;
+}
+
 int option_refuse(const struct option_parser *parser, const struct command *command)
 {
     if (parser->message[0])

@@ -80,6 +80,8 @@ static void stream_take(struct supervisor *self, enum supervise_stream which, co
 {
     struct stream_state *stream = &self->streams[which];
     int64_t limit = self->box->limits->value[LIMIT_output_limit];
+    if (!self->result->times.output_us)
+        self->result->times.output_us = clock_monotonic_us();
     stream->seen_bytes += (int64_t)length;
     size_t room = (size_t)(limit - (int64_t)stream->kept->kept.length);
     size_t keep = length < room ? length : room;
@@ -637,6 +639,8 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
         explain_cause(box, result);
     }
     fill_usage(&self, ended_us);
+    result->times.started_us = self.started_us;
+    result->times.ended_us = ended_us;
     for (int i = 0; i < STREAM_COUNT; i++)
         buffer_free(&self.streams[i].pending);
     buffer_free(&self.input);

@@ -28,6 +28,8 @@ struct supervise_io {
     /* An INIT_INTERRUPT that was given to init has become a signal, pending or delivered. May be NULL. */
     void (*interrupted)(void *data);
     int64_t lifetime_ms; /* 0: the limits of wall and CPU time are for the whole; else this is */
+    int64_t asked_us;    /* when somebody asked for the run, for statistics; 0: unknown */
+    int queued;          /* how many others wait for their turn behind it */
     int cancel_fd;       /* readable: the run is to be cancelled; -1: never */
 };
 

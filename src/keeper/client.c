@@ -99,6 +99,10 @@ int client_send(int fd, const struct client_run *run, struct error *err)
         json_pack("{s:s, s:s, s:o, s:b, s:b, s:b, s:b, s:o}", "type", "run", "version", CLOCHE_VERSION,
                   "spec", wire_from_spec(spec), "json", run->wants_json, "pretty", run->pretty, "cold",
                   run->is_cold, "progress", run->wants_progress, "fds", place_descriptors(run, fds, &count));
+    if (run->asked_us)
+        json_object_set_new(request, "asked_us", json_integer(run->asked_us));
+    if (run->queued)
+        json_object_set_new(request, "queued", json_integer(run->queued));
     if (!request)
         return error_host(err, -EILSEQ, "the request holds text that is not UTF-8");
     struct slice code = {spec->code.data ? spec->code.data : "", spec->has_code ? spec->code.length : 0};

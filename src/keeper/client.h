@@ -24,6 +24,8 @@ struct client_run {
     size_t input_count;
     bool has_output;
     int output_fd;
+    int64_t asked_us;    /* when it was asked for; 0: now */
+    int queued;          /* how many wait behind it */
     bool is_cold;        /* no spare is taken */
     bool wants_progress; /* the caller reads the answers itself: some are {"progress": …} */
 };

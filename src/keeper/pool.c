@@ -42,6 +42,7 @@ struct pool {
     struct limits highest; /* that a spare can be given */
     struct lineage *lineage;
     struct burial *burial;
+    struct milestones milestones;
 
     pthread_mutex_t lock; /* of all that follows */
     pthread_cond_t changed;
@@ -56,10 +57,12 @@ struct pool {
 static void destroy_spare(void *data, struct spare *spare)
 {
     struct pool *pool = data;
+    int64_t asked_us = spare->asked_us;
     if (spare->zygote)
         lineage_destroy_fork(pool->lineage, spare);
     else
         spare_destroy(spare);
+    milestones_count_cleared(&pool->milestones, asked_us);
 }
 
 static int make_spare(struct shelf *shelf, struct spare **ret, struct error *err)
@@ -335,14 +338,14 @@ static struct spare *take_living(struct stock *stock, struct spare **ret_dead)
 }
 
 /* A spare, or a fork on demand. To start a box on demand would be no sooner than a cold run. */
-static int take(struct shelf *shelf, struct spare **ret, struct error *err)
+static int take(struct shelf *shelf, int queued, struct spare **ret, struct error *err)
 {
     struct pool *pool = shelf->pool;
     struct stock *stock = &shelf->stock;
     bool can_fork = stock->kind->is_forked;
     pthread_mutex_lock(&pool->lock);
     pool->last_run_us = clock_monotonic_us();
-    stock_count_arrival(stock, pool->last_run_us);
+    stock_count_arrival(stock, queued, pool->last_run_us);
     struct spare *dead, *spare = take_living(stock, &dead);
     stock->hits += spare != NULL;
     stock->misses += spare == NULL;
@@ -382,16 +385,30 @@ static int run_in_spare(struct shelf *shelf, struct spec *spec, const struct sup
     if (target < 0 && (spec->output_directory || spec->output_fd >= 0))
         return target;
     struct spare *spare = NULL;
-    int status = take(shelf, &spare, err);
+    int status = take(shelf, io->queued, &spare, err);
     if (status < 0)
         return status;
     status = spare_run(spare, spec, io, target, ret, err);
+    if (status == 0) {
+        spare->asked_us = io->asked_us;
+        milestones_count(&pool->milestones, io->asked_us, *ret);
+    }
     burial_take(pool->burial, spare);
     pthread_mutex_lock(&pool->lock);
     pool->running--;
     pool->last_run_us = clock_monotonic_us();
     attend(shelf);
     pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
+/* A cold box is gone when its run is over. */
+static int count_cold(struct pool *pool, const struct supervise_io *io, int status, struct result **result)
+{
+    if (status == 0) {
+        milestones_count(&pool->milestones, io->asked_us, *result);
+        milestones_count_cleared(&pool->milestones, io->asked_us);
+    }
     return status;
 }
 
@@ -407,13 +424,13 @@ int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *
         return status;
     if (err)
         *err = (struct error){0};
-    return keeper_run_validated(spec, pool->policy, io, ret, err);
+    return count_cold(pool, io, keeper_run_validated(spec, pool->policy, io, ret, err), ret);
 }
 
 int pool_serve_cold(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
                     struct error *err)
 {
-    return keeper_run(spec, pool->policy, io, ret, err);
+    return count_cold(pool, io, keeper_run(spec, pool->policy, io, ret, err), ret);
 }
 
 void pool_hint(struct pool *pool, int spares)
@@ -428,7 +445,7 @@ void pool_read_state(struct pool *pool, struct pool_state *ret)
 {
     pthread_mutex_lock(&pool->lock);
     int64_t now_us = clock_monotonic_us();
-    *ret = (struct pool_state){.running = pool->running};
+    *ret = (struct pool_state){.running = pool->running, .milestones = &pool->milestones};
     lineage_read_state(pool->lineage, &ret->zygotes);
     for (int i = 0; i < KIND_COUNT; i++) {
         const struct stock *stock = &pool->shelves[i].stock;

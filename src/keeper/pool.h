@@ -13,6 +13,7 @@
 #include "engine/supervise.h"
 #include "keeper/kind.h"
 #include "keeper/lineage.h"
+#include "keeper/milestones.h"
 #include "spec/policy.h"
 #include "spec/result.h"
 #include "spec/spec.h"
@@ -60,6 +61,7 @@ struct pool_kind_state {
 
 struct pool_state {
     int running;
+    const struct milestones *milestones; /* of all runs; valid as long as the pool is */
     struct lineage_state zygotes;
     struct pool_kind_state kinds[KIND_COUNT];
 };

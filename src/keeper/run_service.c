@@ -1,5 +1,6 @@
 #include "keeper/run_service.h"
 
+#include "base/clock.h"
 #include "base/scope.h"
 #include "keeper/handed.h"
 #include "keeper/wire.h"
@@ -17,7 +18,7 @@ static int stream_of(const struct run_order *order, const char *name)
     return place < 0 ? -1 : order->fds[place];
 }
 
-enum { PROGRESS_US = 250000 };
+enum { PROGRESS_US = 250000, ASKED_BEFORE_US = 600000000, QUEUED_MAX = 1 << 16 };
 
 struct progress {
     const struct run_order *order;
@@ -84,6 +85,20 @@ static int send_result(const struct run_order *order, const struct result *resul
     return status;
 }
 
+/* When the run was asked for, by the account of who sent it; else now. */
+static int64_t asked_us(const struct run_order *order)
+{
+    int64_t now_us = clock_monotonic_us(),
+            said_us = json_integer_value(json_object_get(order->request, "asked_us"));
+    return said_us > now_us - ASKED_BEFORE_US && said_us < now_us ? said_us : now_us;
+}
+
+static int queued(const struct run_order *order)
+{
+    json_int_t said = json_integer_value(json_object_get(order->request, "queued"));
+    return said < 0 ? 0 : said > QUEUED_MAX ? QUEUED_MAX : (int)said;
+}
+
 int run_answer(const struct run_order *order)
 {
     scope_spec *spec = spec_new();
@@ -97,6 +112,8 @@ int run_answer(const struct run_order *order)
         .for_terminal = {output >= 0 && isatty(output), errors >= 0 && isatty(errors)},
         .progress = json_is_true(json_object_get(order->request, "progress")) ? tell_progress : NULL,
         .data = &progress,
+        .asked_us = asked_us(order),
+        .queued = queued(order),
         .cancel_fd = order->fd, /* nothing comes while a run is under way, but its end */
     };
     if (status == 0)

@@ -125,6 +125,21 @@ static json_int_t own_memory_bytes(void)
     return pages * sysconf(_SC_PAGESIZE);
 }
 
+static json_t *milestones_to_json(const struct milestones *milestones)
+{
+    json_t *object = json_object();
+    for (int i = 0; i < MILESTONE_COUNT; i++) {
+        const struct histogram *histogram = &milestones->of[i];
+        json_t *counts = json_array();
+        for (int k = 0; k < HISTOGRAM_BUCKETS; k++)
+            json_array_append_new(counts, json_integer(atomic_load(&histogram->buckets[k])));
+        json_object_set_new(
+            object, milestone_names[i],
+            json_pack("{s:I, s:o}", "sum_us", (json_int_t)atomic_load(&histogram->sum_us), "counts", counts));
+    }
+    return object;
+}
+
 /* What is said of python stands for itself, and again among the kinds. */
 static int answer_state(struct connection *connection)
 {
@@ -140,14 +155,15 @@ static int answer_state(struct connection *connection)
                                               (json_int_t)kind->spare_bytes));
     }
     const struct pool_kind_state *python = &state.kinds[0];
-    json_t *answer = json_pack(
-        "{s:i, s:I, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s, s:o}", "pid", (int)getpid(),
-        "memory_bytes", own_memory_bytes(), "spares", python->spares, "target", python->target, "running",
-        state.running, "zygotes", state.zygotes.zygotes, "hits", (json_int_t)python->hits, "misses",
-        (json_int_t)python->misses, "rotations", (json_int_t)state.zygotes.rotations, "failures",
-        (json_int_t)(python->failures + state.zygotes.failures), "spare_bytes",
-        (json_int_t)python->spare_bytes, "zygote_pid", (int)state.zygotes.pid, "failure",
-        pool_failure(connection->service->pool), "kinds", list);
+    json_t *answer = json_pack("{s:i, s:I, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s, s:o, s:o}",
+                               "pid", (int)getpid(), "memory_bytes", own_memory_bytes(), "spares",
+                               python->spares, "target", python->target, "running", state.running, "zygotes",
+                               state.zygotes.zygotes, "hits", (json_int_t)python->hits, "misses",
+                               (json_int_t)python->misses, "rotations", (json_int_t)state.zygotes.rotations,
+                               "failures", (json_int_t)(python->failures + state.zygotes.failures),
+                               "spare_bytes", (json_int_t)python->spare_bytes, "zygote_pid",
+                               (int)state.zygotes.pid, "failure", pool_failure(connection->service->pool),
+                               "kinds", list, "milestones", milestones_to_json(state.milestones));
     return wire_send(connection->fd, answer, (struct slice){"", 0}, NULL, 0);
 }
 

@@ -18,6 +18,7 @@ struct spare {
     bool is_alone;         /* nothing else of the pool runs when it does */
     void *origin;          /* the pool's, about its zygote */
     int64_t made_us;
+    int64_t asked_us; /* when its run was asked for; 0: it has none */
 };
 
 /* One without a box yet, for those who make them. The table must outlive it. */

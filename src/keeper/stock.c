@@ -20,8 +20,9 @@ int stock_target(const struct stock *stock, int64_t now_us)
 {
     int target = stock->minimum;
     bool is_idle = !stock->last_run_us || now_us - stock->last_run_us > stock->idle_us;
-    /* What is waited for, and one to spare for what is taken meanwhile. */
-    int64_t demand = (int64_t)stock->rate * stock->lead_ms / 1000 + stock->waiting + (stock->rate > 0);
+    /* What is waited for here and in the queue, and one to spare for what is taken meanwhile. */
+    int64_t demand =
+        (int64_t)stock->rate * stock->lead_ms / 1000 + stock->waiting + stock->queued + (stock->rate > 0);
     if (!is_idle && demand > target)
         target = demand < stock->maximum ? (int)demand : stock->maximum;
     if (now_us < stock->hint_until_us && stock->minimum + stock->hint > target)
@@ -29,8 +30,9 @@ int stock_target(const struct stock *stock, int64_t now_us)
     return target < stock->maximum ? target : stock->maximum;
 }
 
-void stock_count_arrival(struct stock *stock, int64_t now_us)
+void stock_count_arrival(struct stock *stock, int queued, int64_t now_us)
 {
+    stock->queued = queued;
     if (now_us - stock->window_started_us > RATE_WINDOW_US) {
         bool is_old = now_us - stock->window_started_us > 2 * RATE_WINDOW_US;
         stock->rate = is_old ? 0 : stock->arrivals;

@@ -15,6 +15,7 @@ struct stock {
     int64_t last_run_us; /* 0: there was none */
     int64_t window_started_us, hint_until_us;
     int arrivals, rate; /* in this window, and in the busiest of the last two */
+    int queued;         /* behind the last that came, elsewhere */
     int hint;
     int64_t hits, misses; /* runs that found a spare, and that did not */
     int64_t failures;     /* spares that could not be made */
@@ -26,8 +27,8 @@ void stock_init(struct stock *stock, const struct kind *kind, int minimum, int m
 /* How many there should be now. */
 int stock_target(const struct stock *stock, int64_t now_us);
 
-/* A run came. */
-void stock_count_arrival(struct stock *stock, int64_t now_us);
+/* A run came, and so many are queued behind it. */
+void stock_count_arrival(struct stock *stock, int queued, int64_t now_us);
 
 /* So many more than demand asks for, for a while. */
 void stock_hint(struct stock *stock, int spares, int64_t now_us);

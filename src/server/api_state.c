@@ -51,6 +51,22 @@ static void print_one(struct buffer *into, const char *name, const char *type, c
     buffer_print(into, "%s %lld\n", name, value);
 }
 
+/* `label`: "", or one with a comma behind it. */
+static void print_histogram(struct buffer *into, const char *name, const char *label, const long long *counts,
+                            long long sum_us)
+{
+    char alone[40] = "";
+    long long seen = 0;
+    for (int i = 0; i < HISTOGRAM_BUCKETS - 1; i++)
+        buffer_print(into, "%s_bucket{%sle=\"%g\"} %lld\n", name, label, (double)histogram_bounds_us[i] / 1e6,
+                     seen += counts[i]);
+    seen += counts[HISTOGRAM_BUCKETS - 1];
+    if (label[0])
+        snprintf(alone, sizeof alone, "{%.*s}", (int)strlen(label) - 1, label);
+    buffer_print(into, "%s_bucket{%sle=\"+Inf\"} %lld\n%s_sum%s %.6f\n%s_count%s %lld\n", name, label, seen,
+                 name, alone, (double)sum_us / 1e6, name, alone, seen);
+}
+
 static void print_runs(struct buffer *into, const struct metrics *metrics)
 {
     static const char name[] = "cloche_run_duration_seconds";
@@ -61,14 +77,31 @@ static void print_runs(struct buffer *into, const struct metrics *metrics)
     print_one(into, "cloche_runs_refused_total", "counter", "Runs that were never started.",
               atomic_load(&metrics->runs_refused));
     print_head(into, name, "histogram", "POST /v1/run, from the request to its result.");
-    long long seen = 0;
-    for (int i = 0; i < METRICS_BUCKETS - 1; i++) {
-        seen += atomic_load(&metrics->run_buckets[i]);
-        buffer_print(into, "%s_bucket{le=\"%g\"} %lld\n", name, (double)metrics_bounds_us[i] / 1e6, seen);
+    long long counts[HISTOGRAM_BUCKETS];
+    for (int i = 0; i < HISTOGRAM_BUCKETS; i++)
+        counts[i] = atomic_load(&metrics->latency.buckets[i]);
+    print_histogram(into, name, "", counts, atomic_load(&metrics->latency.sum_us));
+}
+
+/* How far runs had come after how long, as the keeper saw it. */
+static void print_milestones(struct buffer *into, const json_t *milestones)
+{
+    static const char name[] = "cloche_run_milestone_seconds";
+    print_head(
+        into, name, "histogram",
+        "From the request (T0) until the program was let go (T1), its first output (T2), its end (T3), "
+        "and until what it had is free again (T4).");
+    const char *milestone;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)milestones, milestone, value)
+    {
+        char label[32];
+        long long counts[HISTOGRAM_BUCKETS];
+        snprintf(label, sizeof label, "milestone=\"%.8s\",", milestone);
+        for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++)
+            counts[i] = json_integer_value(json_array_get(json_object_get(value, "counts"), i));
+        print_histogram(into, name, label, counts, json_integer_value(json_object_get(value, "sum_us")));
     }
-    seen += atomic_load(&metrics->run_buckets[METRICS_BUCKETS - 1]);
-    buffer_print(into, "%s_bucket{le=\"+Inf\"} %lld\n%s_sum %.6f\n%s_count %lld\n", name, seen, name,
-                 (double)atomic_load(&metrics->run_us_sum) / 1e6, name, seen);
 }
 
 static void print_pool(struct buffer *into, const json_t *state)
@@ -118,6 +151,7 @@ static int answer_metrics(struct exchange *exchange)
     if (ask_state(exchange, &state) < 0)
         return 0;
     print_runs(&text, &server->metrics);
+    print_milestones(&text, json_object_get(state, "milestones"));
     print_pool(&text, state);
     print_one(&text, "cloche_running", "gauge", "Runs under way.",
               json_integer_value(json_object_get(state, "running")));
@@ -139,20 +173,20 @@ static int answer_metrics(struct exchange *exchange)
 
 /* ---- /v1/stats ---- */
 
-static json_t *latency_object(const struct metrics *metrics)
+static json_t *latency_object(const struct histogram *latency)
 {
     json_t *buckets = json_array();
-    for (int i = 0; i < METRICS_BUCKETS; i++)
-        json_array_append_new(
-            buckets,
-            json_pack("{s:o, s:I}", "below_ms",
-                      i < METRICS_BUCKETS - 1 ? json_real((double)metrics_bounds_us[i] / 1000) : json_null(),
-                      "runs", (json_int_t)atomic_load(&metrics->run_buckets[i])));
-    long long count = atomic_load(&metrics->run_count);
+    for (int i = 0; i < HISTOGRAM_BUCKETS; i++)
+        json_array_append_new(buckets, json_pack("{s:o, s:I}", "below_ms",
+                                                 i < HISTOGRAM_BUCKETS - 1
+                                                     ? json_real((double)histogram_bounds_us[i] / 1000)
+                                                     : json_null(),
+                                                 "runs", (json_int_t)atomic_load(&latency->buckets[i])));
+    long long count = histogram_count(latency);
     return json_pack("{s:I, s:f, s:f, s:f, s:o}", "runs", (json_int_t)count, "mean_ms",
-                     count ? (double)atomic_load(&metrics->run_us_sum) / 1000 / (double)count : 0.0, "p50_ms",
-                     (double)metrics_run_quantile_us(metrics, 0.5) / 1000, "p99_ms",
-                     (double)metrics_run_quantile_us(metrics, 0.99) / 1000, "buckets", buckets);
+                     count ? (double)atomic_load(&latency->sum_us) / 1000 / (double)count : 0.0, "p50_ms",
+                     (double)histogram_quantile_us(latency, 0.5) / 1000, "p99_ms",
+                     (double)histogram_quantile_us(latency, 0.99) / 1000, "buckets", buckets);
 }
 
 static json_t *machine_object(void)
@@ -211,13 +245,13 @@ static int answer_stats(struct exchange *exchange)
                             json_integer((json_int_t)atomic_load(&server->metrics.runs[i])));
     json_t *memory = json_pack("{s:I, s:O?}", "server_bytes", (json_int_t)own_memory_bytes(server),
                                "keeper_bytes", json_object_get(state, "memory_bytes"));
-    json_t *stats =
-        json_pack("{s:s, s:I, s:b, s:o, s:I, s:o, s:i, s:o, s:o, s:o}", "version", CLOCHE_VERSION, "uptime_s",
-                  (json_int_t)((clock_monotonic_us() - server->started_us) / 1000000), "single_user",
-                  tenants_is_single_user(server->tenants), "runs", causes, "runs_refused",
-                  (json_int_t)atomic_load(&server->metrics.runs_refused), "latency",
-                  latency_object(&server->metrics), "connections", atomic_load(&server->metrics.connections),
-                  "pool", state, "memory", memory, "machine", machine_object());
+    json_t *stats = json_pack("{s:s, s:I, s:b, s:o, s:I, s:o, s:i, s:o, s:o, s:o}", "version", CLOCHE_VERSION,
+                              "uptime_s", (json_int_t)((clock_monotonic_us() - server->started_us) / 1000000),
+                              "single_user", tenants_is_single_user(server->tenants), "runs", causes,
+                              "runs_refused", (json_int_t)atomic_load(&server->metrics.runs_refused),
+                              "latency", latency_object(&server->metrics.latency), "connections",
+                              atomic_load(&server->metrics.connections), "pool", state, "memory", memory,
+                              "machine", machine_object());
     json_object_set_new(stats, "queue", queue_object(server));
     json_object_set_new(stats, "tenant", tenant);
     return exchange_reply_json(exchange, 200, stats);

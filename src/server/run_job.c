@@ -5,6 +5,7 @@
 #include "base/scope.h"
 #include "keeper/client.h"
 #include "keeper/wire.h"
+#include "server/admission.h"
 #include "server/keeper_link.h"
 #include "server/run_gate.h"
 #include "server/server.h"
@@ -96,7 +97,11 @@ int run_job_start(struct run_job *job, int output_fd, int errors_fd, bool wants_
     scope_fd input_fd = open_stdin(job->request.spec, err);
     if (err->kind)
         return err->code;
+    struct admission_state admission;
+    admission_get_state(job->server->admission, &admission);
     struct client_run run = {.spec = job->request.spec,
+                             .asked_us = job->started_us,
+                             .queued = (int)admission.waiting,
                              .fds = {input_fd, output_fd, errors_fd},
                              .wants_json = true,
                              .is_cold = job->request.is_cold,

@@ -57,6 +57,11 @@ struct result_usage {
     int64_t disk_bytes;
 };
 
+/* On the monotonic clock; 0: it did not come to that. */
+struct result_times {
+    int64_t started_us, output_us, ended_us;
+};
+
 struct result_layer {
     char *name;   /* a constant of the table in engine/layers.h */
     char *detail; /* "abi 7", "v1: memory pids cpu" */
@@ -79,6 +84,7 @@ struct result {
     size_t omission_count;
     int64_t omissions_uncounted; /* more than are listed */
     struct result_usage usage;
+    struct result_times times;
     enum isolation isolation;
     struct result_layer layers[RESULT_LAYERS_MAX];
     size_t layer_count;

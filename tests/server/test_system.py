@@ -12,7 +12,7 @@ import leftovers
 import pytest
 import server
 
-METRIC_LINE = re.compile(r'^[a-z_]+(\{[a-z_]+="[^"]*"\})? -?[0-9.e+-]+$')
+METRIC_LINE = re.compile(r'^[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? -?[0-9.e+-]+$')
 
 
 def status_of(pid):
@@ -21,9 +21,35 @@ def status_of(pid):
 
 # ---- figures ----
 
+def value(text, name):
+    return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M)[1])
+
+
+def milestones(serving, name):
+    text = serving.get("/metrics").body.decode()
+    return [value(text, f'cloche_run_milestone_seconds_{name}{{milestone="T{i}"}}') for i in range(1, 5)]
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_milestones_of_a_run_follow_each_other(serving, warm):
+    counts, sums = milestones(serving, "count"), milestones(serving, "sum")
+    assert serving.post("/v1/run", {"code": "import time; time.sleep(0.1); print(1)", "warm": warm}).status == 200
+    for _ in range(100):  # a warm box is taken away behind the answer
+        if milestones(serving, "count")[3] > counts[3]:
+            break
+        time.sleep(0.05)
+    assert milestones(serving, "count") == [count + 1 for count in counts]
+    started, output, ended, cleared = (now - before for now, before in zip(milestones(serving, "sum"), sums))
+    assert 0 < started < output and output - started >= 0.1 and output <= ended < cleared < 20
+
+
+def test_runs_without_output_have_no_moment_of_it(serving):
+    before = milestones(serving, "count")
+    assert serving.post("/v1/run", {"code": "pass"}).status == 200
+    assert [now - then for now, then in zip(milestones(serving, "count"), before)][:3] == [1, 0, 1]
+
+
 def test_metrics_are_in_prometheus_format_and_count(serving):
-    def value(text, name):
-        return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.M)[1])
     before = serving.get("/metrics")
     assert before.status == 200 and before.headers["Content-Type"].startswith("text/plain")
     text = before.body.decode()

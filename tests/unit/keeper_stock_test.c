@@ -33,7 +33,7 @@ static void one_run_asks_for_one_until_it_is_idle(void **state)
 {
     (void)state;
     struct stock stock = started_stock(0, 32);
-    stock_count_arrival(&stock, START);
+    stock_count_arrival(&stock, 0, START);
     assert_int_equal(stock_target(&stock, START), 1);
     assert_int_equal(stock_target(&stock, START + 59 * (int64_t)SECOND), 1);
     assert_int_equal(stock_target(&stock, START + 61 * (int64_t)SECOND), 0);
@@ -45,13 +45,13 @@ static void many_runs_ask_for_what_comes_while_one_is_made(void **state)
     struct stock stock = started_stock(0, 32), forked;
     stock_init(&forked, &kinds[0], 0, 32, 60000);
     for (int i = 0; i < 20; i++) {
-        stock_count_arrival(&stock, START + i);
-        stock_count_arrival(&forked, START + i);
+        stock_count_arrival(&stock, 0, START + i);
+        stock_count_arrival(&forked, 0, START + i);
     }
     assert_int_equal(stock_target(&stock, START + 20), 11);
     assert_int_equal(stock_target(&forked, START + 20), 3); /* a fork takes less time */
     for (int i = 0; i < 1000; i++)
-        stock_count_arrival(&stock, START + i);
+        stock_count_arrival(&stock, 0, START + i);
     assert_int_equal(stock_target(&stock, START), 32);
 }
 
@@ -60,14 +60,14 @@ static void demand_of_the_second_before_the_last_is_forgotten(void **state)
     (void)state;
     struct stock stock = started_stock(0, 32);
     for (int i = 0; i < 40; i++)
-        stock_count_arrival(&stock, START);
-    stock_count_arrival(&stock, START + SECOND + 1);
+        stock_count_arrival(&stock, 0, START);
+    stock_count_arrival(&stock, 0, START + SECOND + 1);
     assert_int_equal(stock.rate, 40);
-    stock_count_arrival(&stock, START + 2 * SECOND + 2);
+    stock_count_arrival(&stock, 0, START + 2 * SECOND + 2);
     assert_int_equal(stock.rate, 1);
     for (int i = 0; i < 40; i++)
-        stock_count_arrival(&stock, START + 3 * SECOND);
-    stock_count_arrival(&stock, START + 10 * SECOND);
+        stock_count_arrival(&stock, 0, START + 3 * SECOND);
+    stock_count_arrival(&stock, 0, START + 10 * SECOND);
     assert_int_equal(stock.rate, 1);
 }
 
@@ -75,9 +75,21 @@ static void those_who_wait_are_counted(void **state)
 {
     (void)state;
     struct stock stock = started_stock(0, 32);
-    stock_count_arrival(&stock, START);
+    stock_count_arrival(&stock, 0, START);
     stock.waiting = 5;
     assert_int_equal(stock_target(&stock, START), 6);
+}
+
+static void a_queue_elsewhere_counts_until_it_is_gone(void **state)
+{
+    (void)state;
+    struct stock stock = started_stock(0, 32);
+    stock_count_arrival(&stock, 7, START);
+    assert_int_equal(stock_target(&stock, START), 8);
+    stock_count_arrival(&stock, 1000, START);
+    assert_int_equal(stock_target(&stock, START), 32);
+    stock_count_arrival(&stock, 0, START);
+    assert_int_equal(stock_target(&stock, START), 2);
 }
 
 static void a_hint_holds_for_a_while(void **state)
@@ -122,6 +134,7 @@ int main(void)
         cmocka_unit_test(many_runs_ask_for_what_comes_while_one_is_made),
         cmocka_unit_test(demand_of_the_second_before_the_last_is_forgotten),
         cmocka_unit_test(those_who_wait_are_counted),
+        cmocka_unit_test(a_queue_elsewhere_counts_until_it_is_gone),
         cmocka_unit_test(a_hint_holds_for_a_while),
         cmocka_unit_test(the_last_one_made_is_taken_first),
     };
