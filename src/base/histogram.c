@@ -1,8 +1,8 @@
 #include "base/histogram.h"
 
-const int64_t histogram_bounds_us[HISTOGRAM_BUCKETS - 1] = {
-    100,   200,   300,    500,    800,    1000,    2000,    5000,    10000,
-    20000, 50000, 100000, 250000, 500000, 1000000, 5000000, 30000000};
+const int64_t histogram_bounds_us[HISTOGRAM_BUCKETS - 1] = {100,    200,    300,     500,     800,     1000,
+                                                            2000,   5000,   10000,   20000,   50000,   100000,
+                                                            250000, 500000, 1000000, 5000000, 30000000};
 
 void histogram_add(struct histogram *histogram, int64_t duration_us)
 {

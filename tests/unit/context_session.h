@@ -5,6 +5,13 @@
 
 #include "keeper/context.h"
 
+#include <time.h>
+
+static inline void sleep_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
 struct session {
     struct policy policy;
     struct context *context;
