@@ -12,6 +12,10 @@ enum { PLAN_MAGIC = 0x636c6f31, PLAN_SIZE_MAX = 8 << 20 };
 /* Descriptors that init is started with, beside 0, 1 and 2. */
 enum { INIT_CONTROL_FD = 3, INIT_PLAN_FD = 4, INIT_CHANNEL_FD = 6 /* with PLAN_CHANNEL, for the program */ };
 
+/* A program that is about to end may call itself so, with its exit code in three digits:
+ * guest/fork/farewell.c. */
+#define INIT_FAREWELL "cloche-end "
+
 enum plan_flag {
     PLAN_CONTAINER = 1 << 0, /* pid 1 of its own pid namespace: the layers go on init itself */
     PLAN_LANDLOCK = 1 << 1,  /* file rules are wanted */

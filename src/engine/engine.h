@@ -87,6 +87,7 @@ struct box {
     bool is_spare;            /* started before there is anything to run: code and inputs come later */
     struct family *family;    /* with whom it shares a filter, see engine/container/forking.h */
     pid_t program_pid;        /* of a forkable box, a fork or a spare */
+    int program_fd;           /* of a fork that begins anew: what the kernel tells of its program; -1: none */
     struct uid_line uid_line; /* of both too */
     int answer_error;         /* an errno: a call of the guest could not be answered */
     int scratch_fd;           /* directory that holds output/, tmp/ … of the box */
@@ -102,6 +103,7 @@ struct box {
     bool ended_by_itself; /* init reported the program's end before its own: it has waited for all of the box
                            */
     bool is_reaped;
+    bool is_ending; /* it was killed, and its run is over, before the kernel was done with it */
     int64_t reaped_user_us, reaped_system_us; /* of init and all that it waited for */
     int landlock_abi;     /* of the kernel, asked once; what init reports must not be less */
     bool landlock_scoped; /* reported by init */

@@ -36,6 +36,7 @@ void box_init(struct box *box)
                         .stderr_fd = -1,
                         .listener_fd = -1,
                         .channel_fd = -1,
+                        .program_fd = -1,
                         .scratch_fd = -1,
                         .ruleset_fd = -1,
                         .oom_fd = -1,

@@ -51,6 +51,7 @@ struct supervisor {
     bool has_cause;
     enum cause cause;
     bool program_ended;
+    bool has_listened; /* for a farewell, once */
     int wait_status;
     int exec_error;
     bool chdir_failed;
@@ -175,15 +176,54 @@ static void input_write(struct supervisor *self)
         input_close(self);
 }
 
+static bool are_left(const struct box *box, int64_t most)
+{
+    struct cgroup_usage usage;
+    if (box->group.version == CGROUP_NONE)
+        return false;
+    cgroup_usage_read(&box->group, &usage);
+    return usage.pids_now >= 1 && usage.pids_now <= most;
+}
+
 /* The end of a spare's namespaces takes longer than most runs, and nobody needs to wait for it: when the
  * kernel says that init alone is left in the group, nothing of the guest runs any more. */
 static bool only_init_is_left(const struct box *box)
 {
-    if (!(box->is_fork || box->is_spare) || box->group.version == CGROUP_NONE)
+    return (box->is_fork || box->is_spare) && are_left(box, 1);
+}
+
+/* The same for the memory of its program, which says that it ends (guest/fork/farewell.c). */
+static bool says_farewell(const struct box *box, int *ret_code)
+{
+    char name[32];
+    const size_t prefix = sizeof INIT_FAREWELL - 1;
+    int length = file_read_attribute(box->program_fd, "comm", name, sizeof name);
+    if (length < (int)prefix + 3 || memcmp(name, INIT_FAREWELL, prefix) != 0)
         return false;
-    struct cgroup_usage usage;
-    cgroup_usage_read(&box->group, &usage);
-    return usage.pids_now == 1;
+    *ret_code = 0;
+    for (const char *digit = name + prefix; digit < name + prefix + 3; digit++) {
+        if (*digit < '0' || *digit > '9')
+            return false;
+        *ret_code = *ret_code * 10 + *digit - '0';
+    }
+    return *ret_code <= 0xff && (name[prefix + 3] == '\n' || name[prefix + 3] == '\0');
+}
+
+/* Both streams are closed, and nothing is left but init and the program. If that one says how it ends, that
+ * is how; and so that it is the end, whatever it does now, the box is killed. */
+static void hear_farewell(struct supervisor *self)
+{
+    struct box *box = self->box;
+    int code;
+    if (box->program_fd < 0 || self->program_ended || self->stopping || self->has_listened)
+        return;
+    self->has_listened = true;
+    if (!says_farewell(box, &code) || !are_left(box, 2))
+        return;
+    box->engine->stop(box);
+    box->is_ending = true;
+    self->program_ended = self->process_gone = true;
+    self->wait_status = W_EXITCODE(code, 0);
 }
 
 /* What init says now could as well be said by the guest: it decides nothing but how the program itself ended.
@@ -450,6 +490,8 @@ static void watch(struct supervisor *self)
         }
         if (ready > 0)
             handle_slots(self, slots);
+        if (*self->streams[0].guest_fd < 0 && *self->streams[1].guest_fd < 0)
+            hear_farewell(self);
         int64_t now_us = clock_monotonic_us();
         if (self->stopping && !self->process_gone && now_us - self->stopped_us > STOP_AGAIN_US &&
             self->box->stops < 2)

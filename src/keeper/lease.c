@@ -5,7 +5,9 @@
 #include "keeper/collect.h"
 #include "os/process.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,6 +41,33 @@ int lease_open(struct lease *lease, const struct lease_terms *terms, struct erro
     return box->engine->isolation == ISOLATION_PROCESS ? record_make_directory(&lease->record, err) : 0;
 }
 
+/* A fork is not our child: its own parent reaps it, and its descriptor tells when it has ended. */
+static bool wait_for_end(const struct box *box)
+{
+    struct pollfd polled = {.fd = box->pidfd, .events = POLLIN};
+    int ended = 1;
+    if (box->is_fork)
+        while ((ended = poll(&polled, 1, END_MS)) < 0 && errno == EINTR)
+            ;
+    else
+        while (waitpid(box->pid, NULL, __WALL) < 0 && errno == EINTR)
+            ;
+    return ended > 0;
+}
+
+static bool has_entries(int directory_fd)
+{
+    scope_fd own = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char space[1024];
+    /* At least "." and ".."; what is third is an entry. */
+    struct dirent64 *first = (struct dirent64 *)space;
+    ssize_t length = own < 0 ? -1 : getdents64(own, space, sizeof space);
+    int count = 0;
+    for (ssize_t at = 0; at < length; at += first->d_reclen, count++)
+        first = (struct dirent64 *)(space + at);
+    return length < 0 || count > 2;
+}
+
 int lease_collect(struct lease *lease, int target_fd, struct result *result, struct error *err)
 {
     if (lease->box.scratch_fd < 0)
@@ -47,6 +76,9 @@ int lease_collect(struct lease *lease, int target_fd, struct result *result, str
     scope_fd output = file_open_directory(lease->box.scratch_fd, "output");
     if (output < 0)
         return result_add_omission(result, ".", "the output directory cannot be opened");
+    /* Nobody is to change what we look at. */
+    if (lease->box.is_ending && has_entries(output) && !wait_for_end(&lease->box))
+        return result_add_omission(result, ".", "the box did not end");
     return collect_files(output, target_fd, &lease->limits, result, err);
 }
 
@@ -62,18 +94,6 @@ void lease_add_last_words(const struct lease *lease, struct error *err)
     snprintf(err->text + used, sizeof err->text - used, "; it said: %s", from);
 }
 
-/* A fork is not our child: its own parent reaps it, and its descriptor tells when it has ended. */
-static void wait_for_end(const struct box *box)
-{
-    struct pollfd polled = {.fd = box->pidfd, .events = POLLIN};
-    if (box->is_fork)
-        while (poll(&polled, 1, END_MS) < 0 && errno == EINTR)
-            ;
-    else
-        while (waitpid(box->pid, NULL, __WALL) < 0 && errno == EINTR)
-            ;
-}
-
 static int box_close(struct box *box)
 {
     if (box->pid > 0 && !box->is_reaped) {
@@ -83,8 +103,9 @@ static int box_close(struct box *box)
         box->is_reaped = true;
     }
     int status = box->engine ? box->engine->destroy(box) : 0;
-    int *fds[] = {&box->pidfd,       &box->control_fd, &box->stdin_fd,   &box->stdout_fd, &box->stderr_fd,
-                  &box->listener_fd, &box->scratch_fd, &box->channel_fd, &box->oom_fd,    &box->ruleset_fd};
+    int *fds[] = {&box->pidfd,     &box->control_fd,  &box->stdin_fd,   &box->stdout_fd,
+                  &box->stderr_fd, &box->listener_fd, &box->scratch_fd, &box->channel_fd,
+                  &box->oom_fd,    &box->ruleset_fd,  &box->program_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         scope_close_fd(fds[i]);
     return status;

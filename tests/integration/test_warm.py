@@ -134,6 +134,62 @@ print("held")
     assert result.stdout == "held\n"
 
 
+# ---- an end that is said a moment before it comes (guest/fork/farewell.c) ----
+
+CALLS_ITSELF = "import ctypes, os, sys, time\nctypes.CDLL(None).prctl(15, b'cloche-end {0}', 0, 0, 0)\n"
+CLOSES = "os.close(1); os.close(2)\n"
+
+
+def is_forgotten(mark):
+    """No process of the machine has it in its command line, or as its name."""
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "comm").read_text():
+                return False
+        except OSError:
+            pass
+    return True
+
+
+def test_who_says_that_it_ends_is_ended(kept):
+    started = time.monotonic()
+    result = warm(kept, "print(1, flush=True)\n" + CALLS_ITSELF.format("007") + CLOSES + "while True: pass").json
+    assert (result["cause"], result["exit_code"], result["stdout"]) == ("exit", 7, "1\n")
+    assert time.monotonic() - started < 5
+    for _ in range(100):
+        if is_forgotten("cloche-end 007"):
+            return
+        time.sleep(0.05)
+    raise AssertionError("it still runs")
+
+
+@pytest.mark.parametrize("name", ["000x", "", "999", "256", "-01", "7"])
+def test_name_that_says_no_end_is_none(kept, name):
+    result = warm(kept, CALLS_ITSELF.format(name) + CLOSES + "time.sleep(0.3); os._exit(5)").json
+    assert (result["cause"], result["exit_code"]) == ("exit", 5) and result["usage"]["wall_ms"] >= 300
+
+
+def test_streams_that_are_closed_say_no_end(kept):
+    result = warm(kept, "import os, time\n" + CLOSES + "time.sleep(0.3); open('late', 'w').write('x'); os._exit(5)").json
+    assert (result["exit_code"], [file["path"] for file in result["files"]]) == (5, ["late"])
+
+
+@pytest.mark.parametrize("other", ["os.fork() or (os.close(1), os.close(2), time.sleep(60))",
+                                   "__import__('threading').Thread(target=time.sleep, args=(60,), daemon=True).start()"])
+def test_who_is_not_alone_is_not_believed(kept, other):
+    result = warm(kept, f"import os, time\n{other}\n" + CALLS_ITSELF.format("007") + CLOSES + "time.sleep(0.3); os._exit(5)").json
+    assert (result["cause"], result["exit_code"]) == ("exit", 5)
+
+
+def test_files_of_who_says_that_it_ends_are_collected(kept):
+    code = ("open('done', 'w').write('x')\n" + CALLS_ITSELF.format("000") + CLOSES +
+            "\nwhile True:\n    for i in range(50):\n        open(f'f{i}', 'w').write('y' * 100000)\n        os.unlink(f'f{i}')")
+    for _ in range(5):
+        result = warm(kept, code).json
+        assert result["exit_code"] == 0 and "done" in [file["path"] for file in result["files"]]
+        assert not result["not_collected"], result
+
+
 def test_what_does_not_fit_runs_cold_with_the_same_result(kept, tmp_path):
     assert box.run("--warm", "--", "echo", "x").stdout == "x\n"
     assert box.run("--warm", "--env", "PYTHONHASHSEED=0", "-e", "import os; print(os.environ['PYTHONHASHSEED'], hash('a'))").stdout == \

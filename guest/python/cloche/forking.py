@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 
-from . import seeds
+from . import script, seeds
 
 PR_GET_TID_ADDRESS = 40
 CHANNEL_FD = 6
@@ -38,6 +38,8 @@ def prepare():
     _libc = ctypes.CDLL(None, use_errno=True)
     _library.cloche_zygote.restype = ctypes.c_long
     _library.cloche_zygote.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+    _library.cloche_farewell.restype = None
+    _library.cloche_farewell.argtypes = [ctypes.c_int]
     _library.cloche_fork.restype = ctypes.c_long
     _library.cloche_fork.argtypes = [ctypes.POINTER(ctypes.c_int), ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
     return _library
@@ -137,6 +139,7 @@ def serve_as_zygote(channel_fd, landlock_abi):
     library = prepare()
     address = _thread_id_address()
     has_hooks = seeds.need_hooks(library)
+    script.leave = library.cloche_farewell
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # copies that end are nobody's to ask about
     if has_hooks:
         ctypes.pythonapi.PyOS_BeforeFork()

@@ -222,7 +222,7 @@ static int inspect_directory(const struct box *child, int process_fd, struct err
     return 0;
 }
 
-int inspect_fork(const struct box *parent, const struct box *child, const struct cgroup_limits *limits,
+int inspect_fork(const struct box *parent, struct box *child, const struct cgroup_limits *limits,
                  struct error *err)
 {
     int status = inspect_scratch(child, err);
@@ -246,6 +246,8 @@ int inspect_fork(const struct box *parent, const struct box *child, const struct
             status = inspect_directory(child, process_fd, err);
         if (status == 0)
             status = cgroup_verify(&child->group, limits, processes[i], err);
+        if (status == 0 && is_program && child->ruleset_fd >= 0)
+            child->program_fd = take_fd(&process_fd);
     }
     return status;
 }

@@ -8,7 +8,7 @@
 int inspect_container(const struct box *box, const struct cgroup_limits *group_limits, struct error *err);
 
 /* The same for a box that was forked from another: its init and its program. */
-int inspect_fork(const struct box *parent, const struct box *child, const struct cgroup_limits *limits,
+int inspect_fork(const struct box *parent, struct box *child, const struct cgroup_limits *limits,
                  struct error *err);
 
 /* After inspect_fork, whose findings hold for the threads that were looked at: there are no others in the
