@@ -1,9 +1,10 @@
 /* The end of a program in a fork, said a moment before.
  *
- * When a process ends the kernel takes its memory apart first, which for an interpreter with large libraries takes
- * longer than most programs, and only then does anybody hear of it. So the program gives itself a name that says how
- * it ends, and closes its streams: the host, who sees those close, looks at the name, and waits no longer. It takes
- * our word for it, and ends the box; what is said here, and is not so, is nobody's loss but the program's. */
+ * When a process ends the kernel takes its memory apart first, which for an interpreter with large libraries
+ * takes longer than most programs, and only then does anybody hear of it. So the program gives itself a name
+ * that says how it ends, and closes its streams: the host, who sees those close, looks at the name, and waits
+ * no longer. It takes our word for it, and ends the box; what is said here, and is not so, is nobody's loss
+ * but the program's. */
 #include "os/raw.h"
 #include "plan.h"
 

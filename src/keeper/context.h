@@ -116,6 +116,9 @@ struct context_command {
     int fds[3];          /* its streams; they stay the caller's */
 };
 
+/* CPU time of all processes since its interpreter was started; from any thread. */
+int64_t context_cpu_us(struct context *context);
+
 /* Starts it; from any thread. *ret_socket is for beside_signal and beside_take_end (engine/beside.h); who
  * closes it, kills the command. */
 int context_exec(struct context *context, const struct context_command *command, int *ret_socket,

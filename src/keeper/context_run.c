@@ -214,18 +214,32 @@ static struct measurement measure_now(const struct context *context)
     return now;
 }
 
+static int64_t total_cpu_us(const struct context *context, const struct measurement *now)
+{
+    const struct result_usage *end = context->is_over && context->result ? &context->result->usage : NULL;
+    return end ? end->cpu_user_us + end->cpu_system_us : now->cpu_user_us + now->cpu_system_us;
+}
+
+int64_t context_cpu_us(struct context *context)
+{
+    pthread_mutex_lock(&context->lock);
+    struct measurement now = measure_now(context);
+    int64_t cpu_us = total_cpu_us(context, &now);
+    pthread_mutex_unlock(&context->lock);
+    return cpu_us;
+}
+
 static void count_usage(const struct context *context, struct context_outcome *outcome)
 {
     const struct result *result = context->is_over ? context->result : NULL;
     struct measurement now = measure_now(context);
-    int64_t cpu_us = now.cpu_user_us + now.cpu_system_us;
+    int64_t cpu_us = total_cpu_us(context, &now);
     outcome->pids = now.pids;
     outcome->disk_bytes = now.disk_bytes;
     outcome->peak_memory_bytes = now.peak_memory_bytes > context->peak_memory_bytes
                                      ? now.peak_memory_bytes
                                      : context->peak_memory_bytes;
     if (result) {
-        cpu_us = result->usage.cpu_user_us + result->usage.cpu_system_us;
         outcome->peak_memory_bytes = result->usage.peak_memory_bytes;
         outcome->disk_bytes = result->usage.disk_bytes;
     }

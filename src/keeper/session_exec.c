@@ -64,6 +64,7 @@ struct exec {
     struct beside_end end;
     int socket;
     int64_t until_us; /* INT64_MAX: no limit */
+    int64_t started_us, cpu_begun_us;
     bool timed_out;
 };
 
@@ -105,15 +106,26 @@ static int await(struct exec *exec)
     }
 }
 
+/* Of the whole box meanwhile: init's own account would be the guest's. Who takes his box away with him has
+ * used a CPU all the time. */
+static int64_t cpu_used_us(const struct exec *exec)
+{
+    int64_t now_us = session_cpu_us(exec->request->session, request_text(exec->request, "context"));
+    int64_t used_us = now_us - exec->cpu_begun_us;
+    bool is_known = now_us >= 0 && exec->cpu_begun_us >= 0 && used_us >= 0;
+    return is_known ? used_us : clock_monotonic_us() - exec->started_us;
+}
+
 static json_t *end_to_json(const struct exec *exec)
 {
     const struct beside_end *end = &exec->end;
     int status = end->wait_status;
     bool has_exited = !end->failure && !end->is_lost && WIFEXITED(status);
     bool was_killed = !end->failure && !end->is_lost && WIFSIGNALED(status);
-    json_t *object = json_pack(
-        "{s:o, s:i, s:b, s:b}", "exit_code", has_exited ? json_integer(WEXITSTATUS(status)) : json_null(),
-        "signal", was_killed ? WTERMSIG(status) : 0, "timed_out", exec->timed_out, "lost", end->is_lost);
+    json_t *object = json_pack("{s:o, s:i, s:b, s:b, s:f}", "exit_code",
+                               has_exited ? json_integer(WEXITSTATUS(status)) : json_null(), "signal",
+                               was_killed ? WTERMSIG(status) : 0, "timed_out", exec->timed_out, "lost",
+                               end->is_lost, "cpu_ms", (double)cpu_used_us(exec) / 1000);
     if (object && end->failure)
         json_object_set_new(object, "failure", json_string(strerror(-end->failure)));
     return object;
@@ -150,6 +162,8 @@ static int start(struct exec *exec, struct context_command *command, struct erro
         if (command->fds[i] < 0)
             status = error_host(err, -EPROTO, "a command without its streams");
     }
+    exec->started_us = clock_monotonic_us();
+    exec->cpu_begun_us = session_cpu_us(request->session, request_text(request, "context"));
     if (status == 0)
         status = session_command_start(request->session, request_text(request, "context"), command,
                                        &exec->socket, &own_ms, err);
@@ -176,6 +190,9 @@ int session_answer_exec(struct session_request *request)
     if (status == 0)
         status = await(&exec);
     close(exec.socket); /* and if it lives, it is killed */
+    json_t *end = end_to_json(&exec);
     session_command_over(request->session);
-    return status < 0 ? -EPIPE : request_reply(request, json_pack("{s:o}", "ended", end_to_json(&exec)));
+    status = status < 0 ? -EPIPE : request_reply(request, json_pack("{s:O}", "ended", end));
+    json_decref(end);
+    return status;
 }

@@ -416,6 +416,17 @@ int session_command_start(struct session *session, const char *context, const st
     return status;
 }
 
+int64_t session_cpu_us(struct session *session, const char *context)
+{
+    struct session_visit visit;
+    int status = session_visit(session, context, false, &visit, &(struct error){0});
+    if (status < 0)
+        return status;
+    int64_t cpu_us = context_cpu_us(visit.context);
+    session_leave(&visit);
+    return cpu_us;
+}
+
 void session_command_over(struct session *session)
 {
     session_work_done(session);

@@ -45,6 +45,8 @@ static void note_command(struct exec *exec, const json_t *terms)
 /* It is over: nothing more can be sent to it, and its room is free. */
 static void settle(struct exec *exec)
 {
+    if (!exec->end && exec->entry) /* the client has left: what was used is to be known all the same */
+        exec->end = command_link_kill(&exec->command);
     sandbox_gate_leave_command(&exec->pass, exec->end, exec->started_us);
     command_list_remove(&exec->entry);
 }

@@ -25,12 +25,15 @@ struct terminal {
     struct buffer typed; /* that the program has not read yet */
     json_t *end;         /* the keeper's last word; NULL: it goes on */
     int64_t started_us;
+    bool is_started;
     struct gate_pass *pass;
 };
 
 static void terminal_free(void *data)
 {
     struct terminal *terminal = data;
+    if (!terminal->end && terminal->is_started) /* the client has left */
+        terminal->end = command_link_kill(&terminal->command);
     sandbox_gate_leave_command(&terminal->pass, terminal->end, terminal->started_us);
     json_decref(terminal->end);
     command_link_close(&terminal->command);
@@ -148,5 +151,6 @@ int terminal_open(struct exchange *exchange)
         terminal_free(terminal);
         return 0;
     }
+    terminal->is_started = true;
     return exchange_reply_websocket(exchange, talk, terminal_free, terminal);
 }

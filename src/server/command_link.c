@@ -7,8 +7,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 
-enum { BLOCK = 64 << 10 };
+enum { BLOCK = 64 << 10, KILL_MS = 2000 };
 
 json_t *command_request(struct exchange *exchange, const char *const *words)
 {
@@ -126,6 +128,14 @@ json_t *command_link_end(struct command_link *command)
 int command_link_signal(struct command_link *command, int number)
 {
     return wire_send(command->link, json_pack("{s:i}", "signal", number), (struct slice){"", 0}, NULL, 0);
+}
+
+json_t *command_link_kill(struct command_link *command)
+{
+    struct pollfd polled = {.fd = command->link, .events = POLLIN};
+    if (command->link < 0 || command_link_signal(command, SIGKILL) < 0 || poll(&polled, 1, KILL_MS) <= 0)
+        return NULL;
+    return command_link_end(command);
 }
 
 int command_link_read(int *fd, struct buffer *into)

@@ -27,11 +27,14 @@ json_t *command_request_files(struct exchange *exchange, const char *const *word
 /* Starts it; takes the request. On a negative errno the exchange has its answer already. */
 int command_link_open(struct exchange *exchange, json_t *request, struct command_link *ret);
 
-/* What the keeper says last, {exit_code, signal, timed_out, lost, failure?}, also if it is gone. NULL: no
- * memory. */
+/* What the keeper says last, {exit_code, signal, timed_out, lost, cpu_ms?, failure?}, also if it is gone.
+ * NULL: no memory. */
 json_t *command_link_end(struct command_link *command);
 
 int command_link_signal(struct command_link *command, int number);
+
+/* Kills it, and has its end told; NULL if that does not come soon. */
+json_t *command_link_kill(struct command_link *command);
 
 /* Reads what is there, at most once; appends it. 1: something came; 0: nothing now; -EPIPE: the end, and the
  * descriptor is closed. */

@@ -84,7 +84,12 @@ const char *command_cause(const json_t *end)
 void sandbox_gate_leave_command(struct gate_pass **pass, const json_t *end, int64_t started_us)
 {
     const json_t *code = json_object_get(end, "exit_code");
-    const struct result_usage usage = {.wall_us = clock_monotonic_us() - started_us};
+    int64_t wall_us = clock_monotonic_us() - started_us;
+    const json_t *cpu_ms = json_object_get(end, "cpu_ms");
+    /* Who does not wait for the end must not have his CPU time for nothing. */
+    const struct result_usage usage = {
+        .wall_us = wall_us,
+        .cpu_user_us = json_is_real(cpu_ms) ? (int64_t)(json_real_value(cpu_ms) * 1000) : wall_us};
     const struct gate_outcome outcome = {.cause = end ? command_cause(end) : "cancelled",
                                          .exit_code =
                                              json_is_integer(code) ? (int)json_integer_value(code) : -1,

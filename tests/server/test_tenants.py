@@ -23,6 +23,7 @@ CONFIG = "server.cpus = 2\nserver.queue = 24\nserver.queue_wait = 3s\n"
 TENANTS = {  # their quotas, where they differ from the defaults
     "alice": (), "bob": (), "hog": (), "guest": (),
     "few-boxes": ("--boxes", 2), "few-runs": ("--runs", 2), "slow": ("--runs-minute", 2), "little-cpu": ("--cpu-hour", "200ms"),
+    "commander": ("--cpu-hour", "700ms"), "leaver": ("--cpu-hour", "700ms"),
     "little-memory": ("--memory", "600M"), "little-disk": ("--disk", "150M"), "little-uploads": ("--uploads", 100000),
 }
 
@@ -405,6 +406,38 @@ def test_cpu_time_an_hour(keyed):
     refused(answer, "cpu_hour")
     assert int(answer.headers["Retry-After"]) > 60
     assert keyed.request("little-cpu", "GET", "/v1/files").status == 200
+
+
+BUSY = {"command": ["python3", "-c", "import time\nwhile time.process_time() < 1: pass"]}
+
+
+def open_sandbox(keyed, tenant):
+    answer = keyed.request(tenant, "POST", "/v1/sandboxes", {})
+    assert answer.status in (200, 201), answer
+    return f"/v1/sandboxes/{answer.json['id']}"
+
+
+def test_cpu_time_of_commands_counts(keyed):
+    sandbox = open_sandbox(keyed, "commander")
+    end = keyed.request("commander", "POST", f"{sandbox}/exec", BUSY)
+    assert end.status == 200 and end.json["cpu_ms"] >= 1000, end
+    refused(keyed.request("commander", "POST", f"{sandbox}/exec", BUSY), "cpu_hour")
+    keyed.request("commander", "DELETE", sandbox)
+
+
+def test_who_leaves_before_the_end_has_used_it_all_the_same(keyed):
+    sandbox = open_sandbox(keyed, "leaver")
+    events = keyed.server.events(f"{sandbox}/exec", BUSY, headers={"Authorization": f"Bearer {keyed.keys['leaver']}"})
+    assert next(events)[0] == "started"
+    time.sleep(1)
+    events.close()
+    for _ in range(50):
+        status = keyed.run("leaver", code="1").status
+        if status == 429:
+            break
+        time.sleep(0.1)
+    refused(keyed.run("leaver", code="1"), "cpu_hour")
+    keyed.request("leaver", "DELETE", sandbox)
 
 
 def test_memory_of_runs_at_one_time(keyed):
