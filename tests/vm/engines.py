@@ -17,7 +17,7 @@ import sys
 os.environ.setdefault("CLOCHE_VM_ROLE", "root")
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 
-from checks import Count, ROOT, apparmor, cleanup, files, layers, limits, probes, reported, run_role, say, session, shared_uid, system_calls, storms, warm  # noqa: E402, F401
+from checks import Count, ROOT, apparmor, cleanup, files, layers, limits, probes, reported, run_role, say, service, session, shared_uid, system_calls, storms, warm  # noqa: E402, F401
 
 USER_SCOPES = pathlib.Path("/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice")
 PREFIXES = {"root": [], "profile": [], "user": ["as-user"], "session": ["as-user", "--session"]}
