@@ -81,6 +81,13 @@ class Contender:
         return [sample.why for sample in self.samples if sample.why]
 
 
+def taken(key, label, values_ms, note, kind="cloche", failed=0, why="failed"):
+    """A contender whose times were taken by somebody else."""
+    made = Contender(key, label, lambda number: [], kind=kind, note=note)
+    made.samples = [Sample(value, 0.0) for value in values_ms] + [Sample(0.0, 0.0, why)] * failed
+    return made
+
+
 def absent(key, label, reason, kind="peer"):
     """A contender that cannot run still gets its row, with the reason."""
     return Contender(key, label, lambda number: [], kind=kind, missing=reason)

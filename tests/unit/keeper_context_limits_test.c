@@ -123,13 +123,13 @@ static void run_is_watched_while_it_goes(void **state)
         run(session, "import cloche, time\nx = bytearray(50 << 20)\nprint('said')\n"
                      "cloche.progress(0.4, 'tra\\u00efning')\nuntil = time.time() + 1.5\n"
                      "while time.time() < until: pass");
-        assert_in_range(session->watched, 4, 8);
+        assert_in_range(session->watched, 2, 8);
         assert_false(session->usage_went_back);
         const struct context_usage *usage = &session->usage;
         assert_int_equal(usage->run, 1);
-        assert_in_range(usage->elapsed_us, 1000000, 1900000);
-        assert_in_range(usage->cpu_us, 200000, 1900000);
-        assert_in_range(usage->silent_us, 500000, usage->elapsed_us);
+        assert_in_range(usage->elapsed_us, 700000, 3000000);
+        assert_in_range(usage->cpu_us, 100000, 3000000);
+        assert_in_range(usage->silent_us, 300000, usage->elapsed_us);
         assert_in_range(usage->memory_bytes, 50 << 20, 400 << 20);
         assert_true(usage->peak_memory_bytes >= usage->memory_bytes && usage->pids >= 1);
         assert_true(usage->fraction > 0.39 && usage->fraction < 0.41);

@@ -2,6 +2,7 @@
 import _signal
 import atexit
 import builtins
+import gc
 import io
 import os
 import resource
@@ -40,11 +41,12 @@ class Script:
             resource.setrlimit(number, (value, value))
 
     def run(self):
-        """Does not return. The interpreter is not taken down piece by piece: with large libraries loaded that takes
-        longer than most programs, and nothing of it is left anyway."""
+        """Does not return. Of the interpreter only what the program made is taken down: with large libraries loaded all
+        of it would take longer than most programs, and nothing of it is left anyway."""
         code = self.execute()
         threading._shutdown()
         atexit._run_exitfuncs()
+        give_up(self.module.__dict__)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
@@ -60,7 +62,8 @@ class Script:
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         if not _spare_module:
             lay_out_module()
-        module, _spare_module = _spare_module, None
+        self.module = module = _spare_module
+        _spare_module = None
         module.__file__ = self.path
         sys.modules["__main__"] = module
         sys.argv = [self.path, *self.arguments]
@@ -75,6 +78,14 @@ class Script:
             show(error)
             return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
         return 0
+
+
+def give_up(variables):
+    """As an interpreter does it with its `__main__`: files are closed, and what wants to know of its end is told."""
+    for name in list(variables):
+        if name != "__builtins__":
+            variables[name] = None
+    gc.collect()
 
 
 def rehearse():
