@@ -85,7 +85,8 @@ def give_up(variables):
     for name in list(variables):
         if name != "__builtins__":
             variables[name] = None
-    gc.collect()
+    # What a short program made is young; a look at the old clears the interpreter's stores too, in memory not its own yet.
+    gc.collect(2 if gc.get_count()[2] else 1)
 
 
 def rehearse():
