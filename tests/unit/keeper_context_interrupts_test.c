@@ -35,11 +35,12 @@ struct race {
 
 static void race_adjust(struct race *race, bool was_interrupted)
 {
+    enum { LOOPS_MAX = 1 << 16 }; /* a millisecond or two */
     if (was_interrupted)
-        race->after_us += 30;
+        race->after_us += 30 + race->after_us / 4;
     else if (race->after_us >= 50)
-        race->after_us -= 50;
-    else
+        race->after_us -= 20 + race->after_us / 4;
+    else if (race->loops < LOOPS_MAX)
         race->loops *= 2;
 }
 
