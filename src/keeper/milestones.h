@@ -7,7 +7,7 @@
 enum milestone {
     MILESTONE_STARTED, /* T1: the program was let go */
     MILESTONE_OUTPUT,  /* T2: its first output came; of those that have some */
-    MILESTONE_ENDED,   /* T3: nothing of it runs any more */
+    MILESTONE_ENDED,   /* T3: its end is known; it is gone, or was killed and goes */
     MILESTONE_CLEARED, /* T4: what it had is free again */
     MILESTONE_COUNT,
 };

@@ -147,7 +147,7 @@ CLOSES = "os.close(1); os.close(2)\n"
 
 
 def is_forgotten(mark):
-    """No process of the machine has it in its command line, or as its name."""
+    """No process of the machine has it as its name."""
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             if mark in (process / "comm").read_text():

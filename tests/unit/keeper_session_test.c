@@ -1,6 +1,8 @@
 /* Live sandboxes in the keeper: owners, claims, deadlines, ends. In real boxes. */
 #include "base/clock.h"
-#include "keeper/session.h"
+#include "base/scope.h"
+#include "keeper/session_service.h"
+#include "keeper/wire.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,6 +13,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static struct policy policy;
@@ -216,6 +219,32 @@ static void all_end_with_their_server(void **state)
     json_decref(living);
 }
 
+/* Whoever asks is a server that may have been taken over. */
+static void a_spec_can_ask_for_nothing_of_the_host(void **state)
+{
+    (void)state;
+    static const char *const asked[] = {"accept", "read", "write", "input", "output", "file"};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        int ends[2], status, fds[WIRE_DESCRIPTORS] = {[0 ... WIRE_DESCRIPTORS - 1] = -1};
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        json_t *request = json_pack("{s:s, s:{s:s, s:[s]}}", "owner", "alice", "spec", "language", "bash",
+                                    asked[i], "memory");
+        assert_true(
+            session_answer(table, ends[0], "session.open", request, (struct slice){"", 0}, fds, &status));
+        json_t *answer = NULL;
+        scope_buffer body = {0};
+        struct error err = {0};
+        assert_int_equal(wire_receive(ends[1], &answer, &body, NULL), 0);
+        assert_non_null(json_object_get(answer, "error"));
+        wire_to_error(json_object_get(answer, "error"), &err);
+        assert_string_equal(err.subject, asked[i]);
+        json_decref(answer);
+        json_decref(request);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +253,7 @@ int main(void)
         cmocka_unit_test(a_run_that_nobody_hears_is_interrupted),
         cmocka_unit_test(deadlines_hold_without_anybody_asking),
         cmocka_unit_test(all_end_with_their_server),
+        cmocka_unit_test(a_spec_can_ask_for_nothing_of_the_host),
     };
     return cmocka_run_group_tests(tests, open_table, close_table);
 }
