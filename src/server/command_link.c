@@ -125,6 +125,14 @@ json_t *command_link_end(struct command_link *command)
     return end ? end : json_pack("{s:n, s:i, s:b, s:b}", "exit_code", "signal", 0, "timed_out", 0, "lost", 1);
 }
 
+const char *command_cause(const json_t *end)
+{
+    return json_is_true(json_object_get(end, "lost"))                ? "host_failure"
+           : json_is_true(json_object_get(end, "timed_out"))         ? "wall_time"
+           : json_integer_value(json_object_get(end, "signal")) != 0 ? "signal"
+                                                                     : "exit";
+}
+
 int command_link_signal(struct command_link *command, int number)
 {
     return wire_send(command->link, json_pack("{s:i}", "signal", number), (struct slice){"", 0}, NULL, 0);

@@ -31,6 +31,9 @@ int command_link_open(struct exchange *exchange, json_t *request, struct command
  * NULL: no memory. */
 json_t *command_link_end(struct command_link *command);
 
+/* The same in a word. */
+const char *command_cause(const json_t *end);
+
 int command_link_signal(struct command_link *command, int number);
 
 /* Kills it, and has its end told; NULL if that does not come soon. */

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "server/admission.h"
+#include "server/command_link.h"
 #include "server/gate.h"
 #include "server/sandbox_request.h"
 #include "server/server.h"
@@ -71,14 +72,6 @@ void sandbox_gate_end(struct gate_pass *pass, size_t number, const json_t *outco
                                      .exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1,
                                      .usage = &usage};
     gate_end(pass, number, &end);
-}
-
-const char *command_cause(const json_t *end)
-{
-    return json_is_true(json_object_get(end, "lost"))                ? "host_failure"
-           : json_is_true(json_object_get(end, "timed_out"))         ? "wall_time"
-           : json_integer_value(json_object_get(end, "signal")) != 0 ? "signal"
-                                                                     : "exit";
 }
 
 void sandbox_gate_leave_command(struct gate_pass **pass, const json_t *end, int64_t started_us)

@@ -23,9 +23,6 @@ void sandbox_gate_end(struct gate_pass *pass, size_t number, const json_t *outco
 /* The end of a command that was let in at `started_us`, by the keeper's last word: NULL if there was none. */
 void sandbox_gate_leave_command(struct gate_pass **pass, const json_t *end, int64_t started_us);
 
-/* In a word. */
-const char *command_cause(const json_t *end);
-
 enum sandbox_growth {
     SANDBOX_OPEN,       /* a new sandbox: one box, with the limits of the body */
     SANDBOX_FORK,       /* copies of the one that the path names */
