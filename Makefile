@@ -2,10 +2,11 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all demo test test-sanitized test-vm bench soak fuzz format clean install deb
+.PHONY: all wasm demo test test-sanitized test-vm bench soak fuzz format clean install deb
 
 all:
 	@setup/install build
+	@setup/install-wasm library || echo "setup: without Wasmtime: the engine wasm will report itself missing" >&2
 	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) --prefix=$(PREFIX) -Dwerror=true >/dev/null
 	@ninja -C $(BUILD) --quiet
 
@@ -19,6 +20,7 @@ test:
 	@$(MAKE) --no-print-directory all
 	@setup/install-python $(BUILD) test
 	@setup/install-node $(BUILD)/node
+	@setup/install-wasm languages $(BUILD)
 	@tests/run $(BUILD)
 
 test-sanitized:
@@ -32,9 +34,16 @@ test-vm:
 	@$(MAKE) --no-print-directory all
 	@tests/run --only vm $(BUILD)
 
-bench:
-	@setup/install build demo bench
+# Python and JavaScript for the engine wasm, compiled ahead for this machine.
+wasm:
+	@setup/install build wasm
 	@$(MAKE) --no-print-directory all
+	@setup/install-wasm languages $(BUILD)
+
+bench:
+	@setup/install build demo bench wasm
+	@$(MAKE) --no-print-directory all
+	@setup/install-wasm languages $(BUILD)
 	@setup/install-python $(BUILD) bench
 	@bench/cold_start; cold=$$?; bench/warm_start; warm=$$?; bench/server; server=$$?; bench/upload && [ $$cold$$warm$$server = 000 ]
 

@@ -39,6 +39,10 @@ static const struct {
      "Disk is summed by the watchdog; deleted files that are still open are bounded one by one, not in "
      "sum."},
     {ISOLATION_PROCESS, "The cpus share is not enforced; CPU time is."},
+    {ISOLATION_WASM,
+     "A fault of Wasmtime or its compiler leads into a process box, with what that cannot promise; warm "
+     "runs share one."},
+    {ISOLATION_WASM, "The cpus share is not enforced; CPU time is."},
 };
 
 static const char *purpose_of(const char *layer)

@@ -24,9 +24,7 @@ static void examine(enum isolation engine, const struct policy *policy, struct f
     scope_spec *spec = spec_new();
     if (!spec)
         return;
-    int status = spec_set(spec, "isolation", isolation_names[engine], &ret->err);
-    if (status == 0)
-        status = spec_set(spec, "command", "/bin/true", &ret->err);
+    int status = spec_set_proof(spec, engine, &ret->err);
     if (status == 0)
         status = spec_set(spec, "image", "host", &ret->err);
     struct policy relaxed = *policy;

@@ -27,6 +27,7 @@ static int finish(const struct run_options *given, const struct result *result)
     if (result->compile &&
         !result->layer_count) /* the run itself never came: these are the compiler's words */
         report_text(STDERR_FILENO, result->errors.kept.data, result->errors.kept.length);
+    report_returned(result);
     if (!given->quiet)
         report_remarks(result);
     return result_exit_status(result);
@@ -56,8 +57,10 @@ static int run_warm(const struct run_options *given, const struct policy *policy
         status = buffer_append(&json, "\n", 1);
         if (status == 0)
             status = file_write_all(STDOUT_FILENO, json.data, json.length);
-    } else if (status == 0 && !given->quiet) {
-        report_remarks(result);
+    } else if (status == 0) {
+        report_returned(result);
+        if (!given->quiet)
+            report_remarks(result);
     }
     *ret_exit_status = status == 0 ? result_exit_status(result) : EXIT_STATUS_HOST_FAILURE;
     result_free(result);

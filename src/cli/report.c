@@ -71,6 +71,13 @@ static void remark_on_files(const struct result *result)
             result->file_count == 1 ? "" : "s", text_format_size(total, size, sizeof size));
 }
 
+void report_returned(const struct result *result)
+{
+    for (size_t i = 0; i < result->returned.count; i++)
+        printf("%s\n", result->returned.items[i]);
+    fflush(stdout);
+}
+
 void report_remarks(const struct result *result)
 {
     if (result->cause != CAUSE_exit && result->cause != CAUSE_signal && result->cause != CAUSE_cancelled)

@@ -6,6 +6,9 @@
 
 /* Closing remarks on stderr: why it was stopped, what was cut, what was collected or left out. Nothing for a
  * program that just ended. */
+/* What a function of a module returned, a value a line, on stdout. */
+void report_returned(const struct result *result);
+
 void report_remarks(const struct result *result);
 
 /* Bytes of a guest; made harmless when the descriptor is a terminal. */

@@ -25,6 +25,8 @@ struct program {
     char *code_name; /* file name of the code below the code directory; NULL: none */
     struct slice code;
     bool code_executable; /* the code is a program itself */
+    const char *runtime;  /* wasm: the module, compiled ahead, whose code it is; NULL: the code is a module.
+                             Not owned */
 };
 
 void program_free(struct program *program);
@@ -109,6 +111,7 @@ struct box {
     bool landlock_scoped; /* reported by init */
     enum policy_variant policy_variant;
     void *engine_data;
+    struct program *host_program; /* wasm: that runs the user's */
 };
 
 struct measurement {
@@ -134,6 +137,7 @@ struct fork_request {
 struct engine {
     enum isolation isolation;
     const char *name;
+    bool in_directory; /* its boxes have a directory of the host to themselves, and no root or groups */
     /* Directory names as the program sees them; `into` may be ignored for constants. */
     const char *(*path_of)(const struct box *box, const char *which, char *into, size_t size);
     int (*start)(struct box *box, struct result *result, struct error *err);
@@ -146,11 +150,17 @@ struct engine {
     void (*measure)(struct box *box, struct measurement *now);
     /* A message that waits on listener_fd. Returns true when the box must end; *ret_call names the call. */
     bool (*answer)(struct box *box, const char **ret_call);
+    /* What only the engine knows about the end of a run; NULL: nothing. A negative errno when it was not
+     * begun. */
+    int (*explain)(struct box *box, struct result *result, struct error *err);
     void (*stop)(struct box *box);   /* called again after a second when the box has not ended */
     int (*destroy)(struct box *box); /* a negative errno when something would not go; may be called again */
 };
 
 extern const struct engine engine_container;
 extern const struct engine engine_process;
+extern const struct engine engine_wasm;
+
+const struct engine *engine_of(enum isolation isolation);
 
 void box_init(struct box *box);

@@ -142,7 +142,7 @@ static int64_t process_rlimit(const struct box *box)
     int64_t limit = box->limits->value[LIMIT_pids];
     if (box->is_for_others)
         return -1; /* what is below its user namespace counts for it too: each fork has one of its own */
-    if (box->engine->isolation == ISOLATION_PROCESS)
+    if (box->engine->in_directory)
         return limit + 32 + box->threads_beside; /* a bomb is faster than a look: it must have a ceiling */
     if (box->is_forkable)
         return 2 * limit +

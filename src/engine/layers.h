@@ -13,6 +13,7 @@
     X(landlock_scope, "signals and abstract sockets stay inside the box")                                    \
     X(apparmor, "the host's AppArmor profile for boxes")                                                     \
     X(rlimits, "limits of each process")                                                                     \
+    X(wasm, "WebAssembly: no system calls, only functions that were linked")                                 \
     X(watchdog, "memory, processes, CPU and disk summed and enforced from outside")
 
 enum layer {

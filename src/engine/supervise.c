@@ -307,8 +307,7 @@ static void judge_usage(struct supervisor *self)
         stop_box(self, CAUSE_memory);
     if (now->pids > limit[LIMIT_pids])
         stop_box(self, CAUSE_pids);
-    if (self->box->engine->isolation == ISOLATION_PROCESS &&
-        (now->disk_bytes > limit[LIMIT_disk] || now->disk_is_full))
+    if (self->box->engine->in_directory && (now->disk_bytes > limit[LIMIT_disk] || now->disk_is_full))
         stop_box(self, CAUSE_disk); /* elsewhere the scratch space is full, and the program is told */
 }
 
@@ -680,6 +679,9 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
         decide_cause(&self);
         explain_cause(box, result);
     }
+    int status = self.exec_error && !self.has_cause ? -EINVAL : 0;
+    if (status == 0 && box->engine->explain)
+        status = box->engine->explain(box, result, err);
     fill_usage(&self, ended_us);
     result->times.started_us = self.started_us;
     result->times.ended_us = ended_us;
@@ -687,5 +689,5 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
         buffer_free(&self.streams[i].pending);
     buffer_free(&self.input);
     scope_close_fd(&self.oom_fd);
-    return self.exec_error && !self.has_cause ? -EINVAL : 0;
+    return status;
 }

@@ -26,7 +26,7 @@ int lease_open(struct lease *lease, const struct lease_terms *terms, struct erro
         return status;
     lease->is_open = true;
     struct box *box = &lease->box;
-    box->engine = terms->spec->isolation == ISOLATION_CONTAINER ? &engine_container : &engine_process;
+    box->engine = engine_of(terms->spec->isolation);
     box->spec = terms->spec;
     box->image = terms->image;
     box->cgroups = terms->cgroups;
@@ -38,7 +38,7 @@ int lease_open(struct lease *lease, const struct lease_terms *terms, struct erro
         limit[LIMIT_wall] = terms->lifetime_ms;
         limit[LIMIT_cpu] = terms->lifetime_ms * (limit[LIMIT_cpus] / 1000 + 1);
     }
-    return box->engine->isolation == ISOLATION_PROCESS ? record_make_directory(&lease->record, err) : 0;
+    return box->engine->in_directory ? record_make_directory(&lease->record, err) : 0;
 }
 
 /* A fork is not our child: its own parent reaps it, and its descriptor tells when it has ended. */

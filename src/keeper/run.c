@@ -142,12 +142,14 @@ static int choose_language(struct run *run, struct error *err)
     }
     if (!name)
         name = "python";
+    const struct language_wanted wanted = {
+        .name = name, .image = run->image, .is_wasm = run->spec->isolation == ISOLATION_WASM};
     int index = -1;
     do {
-        index = language_find(&run->languages, name, (size_t)(index + 1), run->image, &run->paths.runtime,
+        index = language_find(&run->languages, &wanted, (size_t)(index + 1), &run->paths.runtime,
                               &run->paths.compiler);
         if (index < 0)
-            return language_explain_missing(&run->languages, name, run->image, err);
+            return language_explain_missing(&run->languages, &wanted, err);
         run->language = &run->languages.rows[index];
     } while (run->language->probe.count && !probe_passes(run, run->language));
     run->paths.artifact = run->language->artifact;
@@ -241,6 +243,9 @@ int keeper_run_validated(struct spec *spec, const struct policy *policy, const s
 {
     struct run run = {.spec = spec, .policy = policy, .io = io};
     scope_image *image = NULL;
+    if (spec->isolation == ISOLATION_WASM && io->with_channel)
+        return error_spec(err, "isolation",
+                          "isolation: wasm keeps nothing from run to run: it has no contexts");
     int status = image_open(policy->image_store, spec->image, &image, err);
     if (status < 0)
         return status;

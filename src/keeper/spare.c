@@ -130,7 +130,7 @@ int spare_take_limits(struct spare *spare, const struct limits *wanted, struct e
     struct limits former = lease->limits;
     lease->limits = *wanted;
     int status = 0;
-    if (lease->box.engine->isolation == ISOLATION_PROCESS)
+    if (lease->box.engine->in_directory)
         return 0;
     if (lease->box.group.version != CGROUP_NONE &&
         differs(&former, wanted, of_group, sizeof of_group / sizeof *of_group)) {

@@ -60,10 +60,10 @@ static int find_language(struct spare *spare, struct error *err)
 {
     struct started *started = spare->started;
     const char *compiler;
-    int index = language_find(spare->languages, spare->kind->language, 0, started->image, &started->runtime,
-                              &compiler);
+    const struct language_wanted wanted = {.name = spare->kind->language, .image = started->image};
+    int index = language_find(spare->languages, &wanted, 0, &started->runtime, &compiler);
     if (index < 0)
-        return language_explain_missing(spare->languages, spare->kind->language, started->image, err);
+        return language_explain_missing(spare->languages, &wanted, err);
     spare->language = &spare->languages->rows[index];
     return spare->language->spare.run.count
                ? 0

@@ -178,13 +178,14 @@ static json_t *grants_to_json(const struct spec *spec)
 json_t *wire_from_spec(const struct spec *spec)
 {
     return json_pack(
-        "{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "code", spec->has_code,
-        "language", spec->language, "code_name", spec->code_name, "image", spec->image, "cwd",
+        "{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, s:I}", "code",
+        spec->has_code, "language", spec->language, "code_name", spec->code_name, "image", spec->image, "cwd",
         spec->working_directory, "output", spec->output_directory, "isolation", (int)spec->isolation,
         "command", list_to_json(&spec->command), "arguments", list_to_json(&spec->arguments), "environment",
         list_to_json(&spec->environment), "accepted", list_to_json(&spec->accepted), "limits",
         limits_to_json(&spec->limits, spec->limit_set), "compile_limits",
-        limits_to_json(&spec->compile_limits, spec->compile_limit_set), "grants", grants_to_json(spec));
+        limits_to_json(&spec->compile_limits, spec->compile_limit_set), "grants", grants_to_json(spec),
+        "call", spec->call, "host", list_to_json(&spec->host), "fuel", (json_int_t)spec->fuel);
 }
 
 static int take_text(const json_t *object, const char *name, char **into)
@@ -247,18 +248,17 @@ int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
     const struct {
         const char *name;
         char **into;
-    } texts[] = {{"language", &into->language},
-                 {"code_name", &into->code_name},
-                 {"image", &into->image},
-                 {"cwd", &into->working_directory},
-                 {"output", &into->output_directory}};
+    } texts[] = {
+        {"language", &into->language},     {"code_name", &into->code_name},     {"image", &into->image},
+        {"cwd", &into->working_directory}, {"output", &into->output_directory}, {"call", &into->call}};
     const struct {
         const char *name;
         struct string_list *into;
     } lists[] = {{"command", &into->command},
                  {"arguments", &into->arguments},
                  {"environment", &into->environment},
-                 {"accepted", &into->accepted}};
+                 {"accepted", &into->accepted},
+                 {"host", &into->host}};
     int status = json_is_object(object) ? 0 : -EPROTO;
     for (size_t i = 0; status == 0 && i < sizeof texts / sizeof *texts; i++)
         status = take_text(object, texts[i].name, texts[i].into);
@@ -269,6 +269,8 @@ int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
         status = -EPROTO;
     into->has_isolation = true;
     into->isolation = (enum isolation)isolation;
+    const json_t *fuel = json_object_get(object, "fuel");
+    into->fuel = json_is_integer(fuel) ? json_integer_value(fuel) : -1;
     into->has_code = json_is_true(json_object_get(object, "code"));
     take_limits(object, "limits", &into->limits, into->limit_set);
     take_limits(object, "compile_limits", &into->compile_limits, into->compile_limit_set);
@@ -281,8 +283,9 @@ json_t *wire_from_result(const struct result *result)
 {
     const struct result_usage *usage = &result->usage;
     return json_pack(
-        "{s:i, s:i, s:i, s:s, s:I, s:I, s:b, s:I, s:I, s:[I, I, I, I, I, I]}", "cause", (int)result->cause,
-        "exit_code", result->exit_code, "signal", result->signal, "detail", result->detail, "stdout_dropped",
+        "{s:i, s:i, s:i, s:s, s:o, s:I, s:I, s:b, s:I, s:I, s:[I, I, I, I, I, I]}", "cause",
+        (int)result->cause, "exit_code", result->exit_code, "signal", result->signal, "detail",
+        result->detail, "returned", list_to_json(&result->returned), "stdout_dropped",
         (json_int_t)result->output.dropped_bytes, "stderr_dropped", (json_int_t)result->errors.dropped_bytes,
         "left_behind", result->left_behind, "files", (json_int_t)result->file_count, "omissions",
         (json_int_t)(result->omission_count + (size_t)result->omissions_uncounted), "usage",
@@ -303,6 +306,9 @@ int wire_to_result(const json_t *object, struct result *into)
     into->output.dropped_bytes = json_integer_value(json_object_get(object, "stdout_dropped"));
     into->errors.dropped_bytes = json_integer_value(json_object_get(object, "stderr_dropped"));
     into->left_behind = json_is_true(json_object_get(object, "left_behind"));
+    int status = take_list(object, "returned", &into->returned);
+    if (status < 0)
+        return status;
     into->omissions_uncounted = json_integer_value(json_object_get(object, "omissions"));
     const json_t *usage = json_object_get(object, "usage");
     int64_t *const numbers[] = {&into->usage.wall_us,       &into->usage.cpu_user_us,

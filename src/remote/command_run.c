@@ -122,6 +122,7 @@ static int finish(const struct remote_run *run)
         const char *words = remote_text(run->result, "stderr");
         if (compile && !result->layer_count) /* it did not come to a run: these are the compiler's words */
             report_text(STDERR_FILENO, words, strlen(words));
+        report_returned(result);
         if (!run->given->quiet)
             report_remarks(result);
     }

@@ -75,9 +75,17 @@ int result_read(const json_t *object, struct result *into)
     into->left_behind = json_is_true(json_object_get(object, "left_behind"));
     snprintf(into->detail, sizeof into->detail, "%s", text_of(object, "detail"));
     snprintf(into->denied_syscall, sizeof into->denied_syscall, "%s", text_of(object, "denied_syscall"));
+    snprintf(into->trap, sizeof into->trap, "%s", text_of(object, "trap"));
     int status = read_files(object, into);
     size_t index;
     json_t *item;
+    json_array_foreach(json_object_get(object, "returned"), index, item)
+    {
+        scope_free char *value =
+            json_is_string(item) ? strdup(json_string_value(item)) : json_dumps(item, JSON_ENCODE_ANY);
+        if (status == 0)
+            status = value ? string_list_add(&into->returned, value) : -ENOMEM;
+    }
     json_array_foreach(json_object_get(object, "layers"), index, item)
     {
         if (status == 0 && index < RESULT_LAYERS_MAX)

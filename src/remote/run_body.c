@@ -69,10 +69,12 @@ static int set_program(json_t *body, struct spec *spec, struct error *err)
         return error_spec(err, "command", "command: give code or a command, not both");
     json_t *code =
         spec->has_code ? json_stringn(spec->code.data ? spec->code.data : "", spec->code.length) : NULL;
-    if (spec->has_code && !code)
-        return error_spec(err, "code", "code: is not UTF-8, which a server asks for");
+    scope_free char *encoded =
+        spec->has_code && !code ? base64_encode((struct slice){spec->code.data, spec->code.length}) : NULL;
     if (code)
         json_object_set_new(body, "code", code);
+    else if (encoded)
+        json_object_set_new(body, "code_base64", json_string(encoded));
     if (spec->code_name)
         json_object_set_new(body, "name", json_string(spec->code_name));
     if (spec->language)
@@ -145,6 +147,8 @@ int run_body_make(struct run_options *given, json_t **ret, struct error *err)
         status = set_list(body, "command", &spec->command, err);
     if (status == 0)
         status = set_list(body, "args", &spec->arguments, err);
+    if (status == 0)
+        status = set_list(body, "host", &spec->host, err);
     if (status < 0) {
         json_decref(body);
         return status;
@@ -153,6 +157,9 @@ int run_body_make(struct run_options *given, json_t **ret, struct error *err)
         json_object_set_new(body, "env", run_body_environment(&spec->environment));
     set_text(body, "image", spec->image);
     set_text(body, "cwd", spec->working_directory);
+    set_text(body, "call", spec->call);
+    if (spec->fuel >= 0)
+        json_object_set_new(body, "fuel", json_integer(spec->fuel));
     set_text(body, "isolation", spec->has_isolation ? isolation_names[spec->isolation] : NULL);
     json_object_set_new(body, "limits", run_body_limits(&spec->limits, spec->limit_set));
     json_object_set_new(body, "compile_limits",

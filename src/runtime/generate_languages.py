@@ -6,7 +6,7 @@ import json
 import sys
 
 ROW_KEYS = {"name", "extensions", "find", "file", "run", "probe", "compile", "environment", "missing",
-            "context", "spare"}
+            "context", "spare", "engine"}
 COMPILE_KEYS = {"find", "run", "environment", "artifact"}
 CONTEXT_KEYS = {"file", "run"}
 SPARE_KEYS = {"file", "run", "stays"}
@@ -50,6 +50,7 @@ def language(row):
         .extensions = {string_list(row.get("extensions"))},
         .file = {text(row["file"])},
         .missing = {text(row.get("missing"))},
+        .is_wasm = {"true" if row.get("engine") == "wasm" else "false"},
         .artifact = {text(compiled["artifact"] if compiled else None)},
         .has_compile = {"true" if compiled else "false"},
         .compile = {step(compiled) if compiled else "{{0}}"},

@@ -269,15 +269,20 @@ static const char *find_program(const struct string_list *candidates, const stru
     return NULL;
 }
 
-int language_find(const struct language_table *table, const char *name, size_t from,
-                  const struct image *image, const char **ret_runtime, const char **ret_compiler)
+static bool is_wanted(const struct language *row, const struct language_wanted *wanted)
+{
+    return strcmp(row->name, wanted->name) == 0 && row->is_wasm == wanted->is_wasm;
+}
+
+int language_find(const struct language_table *table, const struct language_wanted *wanted, size_t from,
+                  const char **ret_runtime, const char **ret_compiler)
 {
     for (size_t i = from; i < table->count; i++) {
         const struct language *row = &table->rows[i];
-        if (strcmp(row->name, name) != 0)
+        if (!is_wanted(row, wanted))
             continue;
-        *ret_runtime = find_program(&row->run.find, image);
-        *ret_compiler = find_program(&row->compile.find, image);
+        *ret_runtime = find_program(&row->run.find, wanted->image);
+        *ret_compiler = find_program(&row->compile.find, wanted->image);
         if ((!row->run.find.count || *ret_runtime) && (!row->compile.find.count || *ret_compiler))
             return (int)i;
     }
@@ -297,13 +302,20 @@ int language_names(const struct language_table *table, struct buffer *into)
     return status;
 }
 
-int language_explain_missing(const struct language_table *table, const char *name, const struct image *image,
+int language_explain_missing(const struct language_table *table, const struct language_wanted *wanted,
                              struct error *err)
 {
+    const char *name = wanted->name;
     for (size_t i = 0; i < table->count; i++)
-        if (strcmp(table->rows[i].name, name) == 0)
-            return error_spec(err, "language", "language: image '%s' has no %s; %s", image->name, name,
+        if (is_wanted(&table->rows[i], wanted))
+            return error_spec(err, "language", "language: image '%s' has no %s%s; %s", wanted->image->name,
+                              name, wanted->is_wasm ? " for the engine wasm" : "",
                               table->rows[i].missing ? table->rows[i].missing : "install it in the image");
+    if (language_named(table, name))
+        return error_spec(err, "language", "language: %s: %s", name,
+                          wanted->is_wasm
+                              ? "there is none for the engine wasm, which has: wasm, python, javascript"
+                              : "only the engine wasm has it: use --isolation wasm");
     scope_buffer names = {0};
     language_names(table, &names);
     return error_spec(err, "language",

@@ -22,6 +22,7 @@ struct language {
     struct string_list extensions;
     char *file;
     char *missing; /* how to get it; may be NULL */
+    bool is_wasm;  /* its runtime is a module for the engine wasm; only built-in rows are */
     char *artifact;
     bool has_compile;
     struct language_step compile;
@@ -56,14 +57,20 @@ const struct language *language_named(const struct language_table *table, const 
 const char *language_code_name(const struct language_table *table, const struct language *language,
                                const char *own);
 
+struct language_wanted {
+    const char *name;
+    const struct image *image;
+    bool is_wasm; /* for that engine; else for all others */
+};
+
 /* The next row of that name, from row `from` on, whose programs are in the image; its index, or -1.
  * *ret_runtime and *ret_compiler point into the row. */
-int language_find(const struct language_table *table, const char *name, size_t from,
-                  const struct image *image, const char **ret_runtime, const char **ret_compiler);
+int language_find(const struct language_table *table, const struct language_wanted *wanted, size_t from,
+                  const char **ret_runtime, const char **ret_compiler);
 
 /* "python, javascript, …" */
 int language_names(const struct language_table *table, struct buffer *into);
 
 /* An error that says whether there is no such language, or how to get it into the image. */
-int language_explain_missing(const struct language_table *table, const char *name, const struct image *image,
+int language_explain_missing(const struct language_table *table, const struct language_wanted *wanted,
                              struct error *err);

@@ -150,6 +150,7 @@ int program_from_language(const struct box *box, const struct language_step *ste
         status = fill_working_directory(box, ret, NULL);
     if (status == 0 && paths->code_name && !(ret->code_name = strdup(paths->code_name)))
         status = -ENOMEM;
+    ret->runtime = strcmp(step->run.items[0], "{code}") == 0 ? NULL : paths->runtime;
     if (status < 0)
         program_free(ret);
     return status < 0 ? error_host(err, status, "cannot prepare the program") : 0;

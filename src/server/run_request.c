@@ -10,13 +10,13 @@
 #include <string.h>
 
 /* Those that a spec has too; paths of the host, and limits to do without, are none of a client's business. */
-static const char *const spec_fields[] = {"language", "code",   "command",        "args",
-                                          "env",      "image",  "isolation",      "cwd",
-                                          "stdin",    "limits", "compile_limits", NULL};
-static const char *const all_fields[] = {"language",       "code",      "command",      "args",    "env",
-                                         "image",          "isolation", "cwd",          "stdin",   "limits",
-                                         "compile_limits", "files",     "preset",       "collect", "warm",
-                                         "stream",         "name",      "stdin_base64", NULL};
+static const char *const spec_fields[] = {"language",       "code",      "command", "args",  "env",
+                                          "image",          "isolation", "cwd",     "stdin", "limits",
+                                          "compile_limits", "call",      "host",    "fuel",  NULL};
+static const char *const all_fields[] = {
+    "language", "code",         "command",        "args",  "env",    "image",   "isolation", "cwd",
+    "stdin",    "limits",       "compile_limits", "files", "preset", "collect", "warm",      "stream",
+    "name",     "stdin_base64", "code_base64",    "call",  "host",   "fuel",    NULL};
 static const char *const file_fields[] = {"name", "content_base64", "content", "upload", NULL};
 
 static const struct {
@@ -170,6 +170,21 @@ static int read_preset(struct exchange *exchange, struct run_request *into)
     return status == -ENOENT ? refuse(exchange, "preset", "there is only \"analyst\"") : status;
 }
 
+/* Code that is not text: a module. */
+static int read_code_bytes(struct exchange *exchange, struct run_request *into)
+{
+    const json_t *encoded = json_object_get(into->body, "code_base64");
+    struct spec *spec = into->spec;
+    if (!encoded)
+        return 0;
+    if (!json_is_string(encoded) || spec->has_code)
+        return refuse(exchange, "code_base64", "must be a string, and instead of code");
+    spec->has_code = true;
+    int status =
+        base64_decode((struct slice){json_string_value(encoded), json_string_length(encoded)}, &spec->code);
+    return status == -EINVAL ? refuse(exchange, "code_base64", "is not base64") : status;
+}
+
 static int read_spec(struct exchange *exchange, struct run_request *into)
 {
     struct error err = {0};
@@ -186,13 +201,13 @@ static int read_spec(struct exchange *exchange, struct run_request *into)
         return status;
     }
     struct spec *spec = into->spec;
+    status = read_code_bytes(exchange, into);
+    if (status < 0)
+        return status;
     if (!spec->has_code && !spec->command.count)
         return refuse(exchange, "code", "nothing to run: give code, or a command");
     if (spec->has_code && spec->command.count)
         return refuse(exchange, "command", "give code or a command, not both");
-    /* The keeper fills in all else by the same policy; this it takes as it comes. */
-    if (!spec->has_isolation)
-        spec->isolation = exchange_server(exchange)->policy.isolation;
     return 0;
 }
 
@@ -206,6 +221,9 @@ static int read_name_and_stdin(struct exchange *exchange, struct run_request *in
         return refuse(exchange, "name", "must be the name of a file, without a slash");
     if (name && !(spec->code_name = strdup(json_string_value(name))))
         return -ENOMEM;
+    /* The keeper fills in all else by the same policy; this it takes as it comes. */
+    if (!spec->has_isolation)
+        spec->isolation = spec_usual_isolation(spec, &exchange_server(exchange)->policy);
     if (!encoded)
         return 0;
     if (!json_is_string(encoded) || spec->stdin_kind != STDIN_NONE)

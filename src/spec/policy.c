@@ -14,16 +14,18 @@
 #define UPLOAD_QUOTA       (INT64_C(16) << 30)
 #define UPLOAD_LIFETIME_MS (INT64_C(7) * 24 * 3600 * 1000)
 
-const char *const isolation_names[ISOLATION_COUNT] = {"process", "container"};
+const char *const isolation_names[ISOLATION_COUNT] = {"process", "wasm", "container"};
 
 int isolation_find(const char *name, struct error *err)
 {
     for (int i = 0; i < ISOLATION_COUNT; i++)
         if (strcmp(name, isolation_names[i]) == 0)
             return i;
-    return error_spec(err, "isolation",
-                      "isolation: '%.64s' is not an engine of this build; there are: container, process",
-                      name);
+    scope_buffer names = {0};
+    for (int i = ISOLATION_COUNT - 1; i >= 0; i--)
+        buffer_print(&names, "%s%s", names.length ? ", " : "", isolation_names[i]);
+    return error_spec(err, "isolation", "isolation: '%.64s' is not an engine of this build; there are: %s",
+                      name, names.data ? names.data : "");
 }
 
 static int policy_set_text(char **into, const char *value)

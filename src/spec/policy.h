@@ -23,6 +23,7 @@
 
 enum isolation {
     ISOLATION_PROCESS, /* in order of strength */
+    ISOLATION_WASM,    /* a process box around Wasmtime */
     ISOLATION_CONTAINER,
     ISOLATION_COUNT,
 };

@@ -21,8 +21,10 @@ const char *const cause_meanings[CAUSE_COUNT] = {
 struct result *result_new(void)
 {
     struct result *result = calloc(1, sizeof *result);
-    if (result)
+    if (result) {
         result->exit_code = -1;
+        result->fuel_used = -1;
+    }
     return result;
 }
 
@@ -42,6 +44,7 @@ void result_free(struct result *result)
         free(result->layers[i].name);
         free(result->layers[i].detail);
     }
+    string_list_free(&result->returned);
     result_free(result->compile);
     free(result);
 }
@@ -122,8 +125,10 @@ int result_exit_status(const struct result *result)
         return EXIT_STATUS_HOST_FAILURE;
     if (result->signal)
         return 128 + result->signal;
+    if (result->cause == CAUSE_trap)
+        return EXIT_STATUS_TRAP;
     bool stopped = result->cause != CAUSE_exit && result->cause != CAUSE_signal;
-    if (stopped && result->exit_code == 0)
+    if (stopped && result->exit_code <= 0)
         return 128 + 9; /* it ended by itself in the last moment, but past a limit: no success */
     if (result->exit_code >= EXIT_STATUS_PROGRAM_RESERVED && result->exit_code <= EXIT_STATUS_HOST_FAILURE)
         return EXIT_STATUS_PROGRAM_RESERVED;

@@ -18,6 +18,7 @@
     X(disk, "the disk limit was reached")                                                                    \
     X(output, "far more output than the limit was written")                                                  \
     X(denied_syscall, "a system call that ends the box was made")                                            \
+    X(trap, "WebAssembly code did what it must not, and was ended")                                          \
     X(cancelled, "the run was cancelled")                                                                    \
     X(host_failure, "the host failed; not the program's fault")
 
@@ -75,8 +76,11 @@ struct result {
     int exit_code; /* -1 when the program did not exit by itself */
     int signal;    /* 0 when no signal ended it */
     bool timed_out;
-    char denied_syscall[32]; /* CAUSE_denied_syscall: its name, or "" where the kernel did not tell */
-    char detail[512];        /* a sentence on the cause, when there is more to say */
+    char denied_syscall[32];     /* CAUSE_denied_syscall: its name, or "" where the kernel did not tell */
+    char trap[32];               /* wasm: its kind, where one ended it */
+    struct string_list returned; /* wasm: values of the function that was called, as text */
+    int64_t fuel_used;           /* wasm: where it was counted; -1: not */
+    char detail[512];            /* a sentence on the cause, when there is more to say */
     struct result_stream output, errors;
     struct result_file *files;
     size_t file_count;
@@ -110,6 +114,7 @@ char *result_to_json(const struct result *result, bool pretty);
 int result_exit_status(const struct result *result);
 
 enum {
+    EXIT_STATUS_TRAP = 134,             /* as a program that aborts */
     EXIT_STATUS_PROGRAM_RESERVED = 249, /* the program itself exited with one of the codes below */
     EXIT_STATUS_BAD_SPEC = 250,
     EXIT_STATUS_LAYER_MISSING = 251,

@@ -91,6 +91,19 @@ static json_t *layers_to_json(const struct result *result)
     return layers;
 }
 
+/* Numbers where JSON has them; what it has not (NaN, infinities) stays text. */
+static json_t *returned_to_json(const struct string_list *values)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < values->count; i++) {
+        const char *text = values->items[i];
+        bool is_number = strspn(text, "-0123456789.e+") == strlen(text);
+        json_t *value = is_number ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+        json_array_append_new(list, value ? value : text_or_replacement(text, strlen(text)));
+    }
+    return list;
+}
+
 static json_t *result_object(const struct result *result)
 {
     json_t *object = json_object();
@@ -102,6 +115,12 @@ static json_t *result_object(const struct result *result)
     if (result->cause == CAUSE_denied_syscall)
         json_object_set_new(object, "denied_syscall",
                             result->denied_syscall[0] ? json_string(result->denied_syscall) : json_null());
+    if (result->trap[0])
+        json_object_set_new(object, "trap", text_or_replacement(result->trap, strlen(result->trap)));
+    if (result->returned.count)
+        json_object_set_new(object, "returned", returned_to_json(&result->returned));
+    if (result->fuel_used >= 0)
+        json_object_set_new(object, "fuel_used", json_integer(result->fuel_used));
     if (result->detail[0])
         json_object_set_new(object, "detail", text_or_replacement(result->detail, strlen(result->detail)));
     set_bytes(object, "stdout", "stdout_base64", result->output.kept.data, result->output.kept.length);

@@ -11,8 +11,10 @@
 struct spec *spec_new(void)
 {
     struct spec *spec = calloc(1, sizeof *spec);
-    if (spec)
+    if (spec) {
         spec->stdin_fd = spec->output_fd = -1;
+        spec->fuel = -1;
+    }
     return spec;
 }
 
@@ -26,18 +28,22 @@ void spec_free(struct spec *spec)
     free(spec->image);
     free(spec->working_directory);
     free(spec->output_directory);
+    free(spec->call);
     buffer_free(&spec->code);
     buffer_free(&spec->stdin_bytes);
     string_list_free(&spec->command);
     string_list_free(&spec->arguments);
     string_list_free(&spec->environment);
     string_list_free(&spec->accepted);
+    string_list_free(&spec->host);
     for (size_t i = 0; i < spec->grant_count; i++) {
         free(spec->grants[i].host_path);
         free(spec->grants[i].name);
     }
     free(spec);
 }
+
+const char *const spec_host_groups[SPEC_HOST_GROUPS] = {"wasi", "clock", "random", "log", "kv"};
 
 const char *const spec_acceptable[SPEC_ACCEPTABLE] = {"memory", "cpus"};
 
@@ -193,6 +199,42 @@ static int set_stdin(struct spec *spec, const char *value, struct error *err)
     return buffer_append_text(&spec->stdin_bytes, value);
 }
 
+static int set_call(struct spec *spec, const char *value, struct error *err)
+{
+    if (!*value)
+        return error_spec(err, "call", "call: an empty name");
+    return set_text(&spec->call, value);
+}
+
+static int add_host(struct spec *spec, const char *value, struct error *err)
+{
+    bool is_known = false;
+    for (size_t i = 0; i < SPEC_HOST_GROUPS; i++)
+        is_known |= strcmp(value, spec_host_groups[i]) == 0;
+    if (!is_known)
+        return error_spec(
+            err, "host",
+            "host: '%.64s' is not a group of host functions; there are: wasi, clock, random, log, kv", value);
+    return add_list(&spec->host, "host", value, err);
+}
+
+static int set_fuel(struct spec *spec, const char *value, struct error *err)
+{
+    if (!text_parse_count(value, &spec->fuel) || spec->fuel < 1)
+        return error_spec(err, "fuel", "fuel: '%.64s' is not a number of units such as 1000000", value);
+    return 0;
+}
+
+int spec_set_proof(struct spec *spec, enum isolation isolation, struct error *err)
+{
+    spec->isolation = isolation;
+    spec->has_isolation = true;
+    if (isolation != ISOLATION_WASM)
+        return spec_set(spec, "command", "/bin/true", err);
+    int status = spec_set(spec, "language", "wasm", err);
+    return status < 0 ? status : spec_set(spec, "code", "(module (func (export \"_start\")))", err);
+}
+
 static int set_limit(struct spec *spec, const char *field, const char *value, struct error *err)
 {
     bool compile = strncmp(field, "compile.", 8) == 0;
@@ -218,7 +260,8 @@ static const struct {
     {"input", add_input},       {"read", add_read},
     {"write", add_write},       {"output", set_output},
     {"accept", add_accepted},   {"cwd", set_working_directory},
-    {"stdin", set_stdin},
+    {"stdin", set_stdin},       {"call", set_call},
+    {"host", add_host},         {"fuel", set_fuel},
 };
 
 int spec_set(struct spec *spec, const char *field, const char *value, struct error *err)

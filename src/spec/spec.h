@@ -54,6 +54,9 @@ struct spec {
     size_t grant_count;
     char *output_directory; /* host directory that collected files are written to; NULL: only their hashes */
     int output_fd;          /* the same, opened by the caller, whose it stays; -1: none */
+    char *call; /* wasm: the exported function to call, with the arguments as its values; NULL: _start */
+    struct string_list host;     /* wasm: groups of host functions that are approved; none: wasi */
+    int64_t fuel;                /* wasm: units after which it ends, the same in every run; -1: not counted */
     struct string_list accepted; /* limits or layers that the caller does without, by name */
     enum stdin_kind stdin_kind;
     int stdin_fd;
@@ -71,7 +74,7 @@ static inline void spec_free_pointer(struct spec **spec)
 
 /* The scalar and list fields that options and JSON share. A list field is added to. Names: language, file,
  * code, command, arg, env (NAME=value), image, isolation, input (PATH or PATH:NAME), read, write, output,
- * accept, cwd, stdin, any limit, and compile.LIMIT. */
+ * accept, cwd, stdin, call, host, fuel, any limit, and compile.LIMIT. */
 int spec_set(struct spec *spec, const char *field, const char *value, struct error *err);
 
 /* A JSON object; unknown fields are refused by name. */
@@ -84,6 +87,16 @@ int spec_read_object(struct spec *spec, const struct json_t *object, struct erro
 /* Fills defaults, applies ceilings, resolves paths, reads the code file. After this the spec does not change.
  */
 int spec_validate(struct spec *spec, const struct policy *policy, struct error *err);
+
+/* The engine of a spec that asks for none. */
+enum isolation spec_usual_isolation(const struct spec *spec, const struct policy *policy);
+
+/* The least that an engine can be asked to run, to see whether it does. */
+int spec_set_proof(struct spec *spec, enum isolation isolation, struct error *err);
+
+/* What a module may import beside what it brings. */
+enum { SPEC_HOST_GROUPS = 5 };
+extern const char *const spec_host_groups[SPEC_HOST_GROUPS];
 
 /* What a caller may do without by name, where the host cannot give it. */
 enum { SPEC_ACCEPTABLE = 2 };

@@ -102,9 +102,10 @@ static int set_limits(struct spec *spec, const char *prefix, const json_t *value
     return 0;
 }
 
-static const char *const known_fields[] = {
-    "language", "file",   "code",   "command", "args", "env",   "image",  "isolation",     "inputs",
-    "reads",    "writes", "output", "accept",  "cwd",  "stdin", "limits", "compile_limits"};
+static const char *const known_fields[] = {"language", "file",           "code",      "command", "args",
+                                           "env",      "image",          "isolation", "inputs",  "reads",
+                                           "writes",   "output",         "accept",    "cwd",     "stdin",
+                                           "limits",   "compile_limits", "call",      "host",    "fuel"};
 
 static int refuse_unknown(const char *name, struct error *err)
 {
@@ -121,8 +122,8 @@ static int set_field(struct spec *spec, const char *name, const json_t *value, s
 {
     static const struct {
         const char *name, *each;
-    } arrays[] = {{"command", "command"}, {"args", "arg"},     {"inputs", "input"},
-                  {"reads", "read"},      {"writes", "write"}, {"accept", "accept"}};
+    } arrays[] = {{"command", "command"}, {"args", "arg"},      {"inputs", "input"}, {"reads", "read"},
+                  {"writes", "write"},    {"accept", "accept"}, {"host", "host"}};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         if (strcmp(name, arrays[i].name) == 0)
             return set_array(spec, name, arrays[i].each, value, err);
@@ -136,7 +137,7 @@ static int set_field(struct spec *spec, const char *name, const json_t *value, s
         return set_code_or_stdin(spec, name, value, err);
     for (size_t i = 0; i < sizeof known_fields / sizeof *known_fields; i++)
         if (strcmp(name, known_fields[i]) == 0) {
-            if (!json_is_string(value))
+            if (!json_is_string(value) && strcmp(name, "fuel") != 0)
                 return error_spec(err, name, "%s: must be a string", name);
             return set_scalar(spec, name, value, err);
         }

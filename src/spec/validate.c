@@ -32,15 +32,53 @@ static int fill_limits(struct spec *spec, const struct policy *policy, struct er
     return 0;
 }
 
+/* There is one engine for modules. */
+static bool is_module(const struct spec *spec)
+{
+    const char *file = spec->code_file ? spec->code_file : spec->code_name;
+    const char *dot = file ? strrchr(file, '.') : NULL;
+    return spec->language ? strcmp(spec->language, "wasm") == 0
+                          : dot && (strcmp(dot, ".wasm") == 0 || strcmp(dot, ".wat") == 0);
+}
+
+/* What only that engine has, and what it has not. */
+static int check_wasm(const struct spec *spec, struct error *err)
+{
+    const char *field = spec->call ? "call" : spec->host.count ? "host" : spec->fuel >= 0 ? "fuel" : NULL;
+    if (spec->isolation != ISOLATION_WASM && (field || is_module(spec)))
+        return error_spec(err, field ? field : "isolation",
+                          "%s: only the engine wasm has it; use --isolation wasm, not %s",
+                          field ? field : "a WebAssembly module", isolation_names[spec->isolation]);
+    if (spec->isolation != ISOLATION_WASM)
+        return 0;
+    if (field && !is_module(spec))
+        return error_spec(err, field,
+                          "%s: it is for modules of one's own (language wasm, or a file NAME.wasm)", field);
+    if (spec->command.count)
+        return error_spec(err, "command", "command: the engine wasm runs code, and no programs of an image");
+    for (size_t i = 0; i < spec->grant_count; i++)
+        if (spec->grants[i].kind != GRANT_INPUT)
+            return error_spec(
+                err, "isolation",
+                "isolation: wasm shows /data/input and /data/output only; '%.128s' cannot be granted",
+                spec->grants[i].host_path);
+    return 0;
+}
+
+enum isolation spec_usual_isolation(const struct spec *spec, const struct policy *policy)
+{
+    return is_module(spec) ? ISOLATION_WASM : policy->isolation;
+}
+
 static int check_isolation(struct spec *spec, const struct policy *policy, struct error *err)
 {
     if (!spec->has_isolation)
-        spec->isolation = policy->isolation;
+        spec->isolation = spec_usual_isolation(spec, policy);
     if (spec->isolation < policy->isolation_min)
         return error_spec(err, "isolation", "isolation: '%s' is below the operator's minimum '%s' (%s)",
                           isolation_names[spec->isolation], isolation_names[policy->isolation_min],
                           policy->source);
-    return 0;
+    return check_wasm(spec, err);
 }
 
 /* Places whose grant would undo the box itself. */

@@ -77,14 +77,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct image image = {.name = name, .root = root};
     for (size_t i = 0; i < table.count; i++) {
         const char *runtime, *compiler;
+        const struct language_wanted wanted = {
+            .name = table.rows[i].name, .image = &image, .is_wasm = table.rows[i].is_wasm};
         check_row(&table.rows[i]);
         check_program(&table.rows[i], &table.rows[i].run);
         if (table.rows[i].has_compile)
             check_program(&table.rows[i], &table.rows[i].compile);
-        int row = language_find(&table, table.rows[i].name, 0, &image, &runtime, &compiler);
+        int row = language_find(&table, &wanted, 0, &runtime, &compiler);
         check(row < (int)table.count, "a row that was found is there");
-        check(language_explain_missing(&table, table.rows[i].name, &image, &err) < 0 && err.text[0],
-              "what is missing is told");
+        check(language_explain_missing(&table, &wanted, &err) < 0 && err.text[0], "what is missing is told");
     }
     check(language_by_extension(&table, "a.py") != NULL, "the built-in languages are still there");
     scope_buffer names = {0};

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = box.ROOT
 LINES_PER_FILE, LINES_PER_FUNCTION = 800, 100
-GENERATED_HEADERS = {"seccomp_programs.h", "languages_table.h", "runner_archives.h", "web_files.h"}
+GENERATED_HEADERS = {"seccomp_programs.h", "languages_table.h", "runner_archives.h", "web_files.h", "wasm_prelude.h"}
 
 
 @functools.cache
@@ -85,7 +85,7 @@ def included_files(path):
         if not match:
             continue
         name = match.group(1) or match.group(2)
-        places = [path.parent, *map(pathlib.Path, ("src", "guest/init", "include"))]
+        places = [path.parent, *map(pathlib.Path, ("src", "guest", "guest/init", "include"))]
         header = next((place / name for place in places if (ROOT / place / name).exists()), None)
         if header:
             found.append((number, pathlib.Path(os.path.normpath(header))))
@@ -203,6 +203,8 @@ def test_no_file_is_named_after_nothing():
 def test_no_types_of_our_own_end_in_t():
     faults = []
     for path in sources():
+        if str(path) == "guest/wasm/api.h":
+            continue  # Wasmtime's own names
         code = blanked(text_of(path))
         for match in re.finditer(r"\btypedef\b[^;{]*(?:\{[^}]*\}[^;]*)?\b(\w+_t)\s*;|\b(?:struct|union|enum)\s+(\w+_t)\s*\{", code):
             line = code.count("\n", 0, match.start()) + 1

@@ -518,6 +518,7 @@ static int process_destroy(struct box *box)
 const struct engine engine_process = {
     .isolation = ISOLATION_PROCESS,
     .name = "process",
+    .in_directory = true,
     .path_of = process_path_of,
     .start = process_start,
     .show_inputs = process_show_inputs,

@@ -1,0 +1,25 @@
+/* Wasmtime's engine with the modules that it has: those that were compiled ahead are mapped, a user's own are
+ * compiled here, inside the box, and kept for as long as this process lives. */
+#pragma once
+
+#include "api.h"
+#include "report.h"
+#include "task.h"
+
+enum { MACHINE_STACK_BYTES = 16 << 20, MACHINE_TABLE_ELEMENTS = 200000, MACHINE_PER_MODULE = 4 };
+
+struct machine;
+
+/* counts_fuel: every run must be given fuel, and nothing that was compiled ahead fits. NULL: it cannot be. */
+struct machine *machine_open(bool counts_fuel);
+wasm_engine_t *machine_engine(struct machine *machine);
+
+/* The module of the task, linked with what its run may import; the machine's. NULL: the report says why not.
+ */
+const struct linked {
+    const wasmtime_module_t *module;
+    wasmtime_instance_pre_t *pre;
+} * machine_link(struct machine *machine, const struct task *task, struct report *report);
+
+/* Compiles a file ahead, for machine_link to map; 0, or 1 with words on stderr. */
+int machine_compile(struct machine *machine, const char *from, const char *into);

@@ -1,0 +1,125 @@
+/* cloche-wasm: the program with Wasmtime in it. It runs inside a box of the process engine, so that a fault
+ * of the compiler is still in a box, and takes orders over its channel (order.h).
+ *
+ *   cloche-wasm CHANNEL
+ *   cloche-wasm compile FROM.wasm INTO.cwasm     at set-up: compiles ahead what is then mapped */
+#include "plan.h"
+#include "run.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { THREAD_STACK_BYTES = MACHINE_STACK_BYTES + (8 << 20) };
+
+/* The kind of the order; 0: there are no more. */
+static char receive(int channel, int *fds, size_t *ret_count)
+{
+    char kind = 0;
+    union {
+        char space[CMSG_SPACE(ORDER_FDS_MAX * sizeof(int))];
+        struct cmsghdr aligned;
+    } control;
+    struct iovec byte = {&kind, 1};
+    struct msghdr message = {
+        .msg_iov = &byte, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t length;
+    while ((length = recvmsg(channel, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+        ;
+    *ret_count = 0;
+    struct cmsghdr *head = length == 1 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (!head || head->cmsg_type != SCM_RIGHTS)
+        return 0;
+    *ret_count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    memcpy(fds, CMSG_DATA(head), *ret_count * sizeof(int));
+    return kind;
+}
+
+static struct machine *machine_for(const struct task *task)
+{
+    static struct machine *usual;
+    if (task->fuel >= 0)
+        return machine_open(true); /* only in a process that ends with the run */
+    if (!usual)
+        usual = machine_open(false);
+    return usual;
+}
+
+static void tell_end(int fd, int code)
+{
+    struct init_message message = {.kind = INIT_ENDED, .wait_status = W_EXITCODE(code, 0)};
+    while (send(fd, &message, sizeof message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+        ;
+}
+
+static int obey(int channel, char kind, const int *fds, size_t count)
+{
+    static struct report report;
+    static struct task task;
+    report.length = 0;
+    bool serves = kind == ORDER_SERVE && count == ORDER_FDS_MAX;
+    if (!task_read(fds[ORDER_CODE], &task) || (kind == ORDER_ONCE) == serves) {
+        report_add(&report, REPORT_REFUSED, "the order was not understood");
+        report_send(&report, channel);
+        return EXIT_TRAPPED;
+    }
+    if (serves) {
+        task.stdin_fd = fds[ORDER_STDIN];
+        task.stdout_fd = fds[ORDER_STDOUT];
+        task.stderr_fd = fds[ORDER_STDERR];
+        task.owns_stdin = true;
+    }
+    struct machine *machine = machine_for(&task);
+    int code = EXIT_TRAPPED;
+    if (machine)
+        code = run_task(machine, &task, &report);
+    else
+        report_add(&report, REPORT_REFUSED, "Wasmtime cannot be started");
+    report_send(&report, channel);
+    if (serves)
+        tell_end(fds[ORDER_END], code);
+    task_release(&task);
+    return code;
+}
+
+static void *serve(void *data)
+{
+    int channel = *(int *)data, fds[ORDER_FDS_MAX];
+    size_t fd_count;
+    for (char kind; (kind = receive(channel, fds, &fd_count));) {
+        int code = obey(channel, kind, fds, fd_count);
+        for (size_t i = 0; i < fd_count; i++)
+            close(fds[i]);
+        if (kind != ORDER_SERVE)
+            _exit(code); /* Wasmtime's threads have nothing to put in order */
+    }
+    _exit(0);
+}
+
+int main(int count, char **words)
+{
+    signal(SIGPIPE, SIG_IGN);
+    if (count == 4 && strcmp(words[1], "compile") == 0) {
+        struct machine *machine = machine_open(false);
+        return machine ? machine_compile(machine, words[2], words[3]) : 1;
+    }
+    if (count != 2) {
+        fprintf(stderr, "cloche-wasm is started by cloche\n");
+        return 2;
+    }
+    int channel = atoi(words[1]);
+    pthread_attr_t attributes; /* modules have the stack of the thread that calls them */
+    pthread_t thread;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
+    if (pthread_create(&thread, &attributes, serve, &channel) != 0)
+        return 1;
+    pthread_join(thread, NULL);
+    return 0;
+}

@@ -1,0 +1,28 @@
+/* One order, as the rest of the program sees it. */
+#pragma once
+
+#include "order.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { TASK_LIST_MAX = 1100 };
+
+struct task {
+    const char *runtime, *name, *call, *input, *output, *scratch;
+    const char *arguments[TASK_LIST_MAX], *environment[TASK_LIST_MAX];
+    size_t argument_count, environment_count;
+    unsigned host_groups;                        /* bits of imports.h */
+    int64_t memory_bytes, cpu_ms, wall_ms, fuel; /* fuel -1: not counted */
+    const uint8_t *code;
+    size_t code_length;
+    int stdin_fd, stdout_fd, stderr_fd;
+    bool owns_stdin; /* it is this run's alone, and may be read to its end beforehand */
+    void *mapped;
+    size_t mapped_length;
+};
+
+/* Maps the order in this file. The host made it: what does not fit is a fault of ours, and false. */
+bool task_read(int order_fd, struct task *ret);
+void task_release(struct task *task);

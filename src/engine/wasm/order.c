@@ -1,0 +1,192 @@
+#include "engine/wasm/order.h"
+
+#include "base/scope.h"
+#include "engine/launch.h"
+#include "wasm/order.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int add_text(struct buffer *fields, const char *name, const char *value)
+{
+    int status = buffer_append(fields, name, strlen(name) + 1);
+    return status < 0 ? status : buffer_append(fields, value, strlen(value) + 1);
+}
+
+static int add_number(struct buffer *fields, const char *name, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    return add_text(fields, name, text);
+}
+
+static int add_list(struct buffer *fields, const char *name, const struct string_list *list)
+{
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < list->count; i++)
+        status = add_text(fields, name, list->items[i]);
+    return status;
+}
+
+static int add_place(struct buffer *fields, const char *name, const struct box *box, const char *place)
+{
+    char path[sizeof box->identity->directory + 16];
+    snprintf(path, sizeof path, "%s/%s", box->identity->directory, place);
+    return add_text(fields, name, path);
+}
+
+/* With `call` the arguments are values; else the first is the name that the program has. */
+static int add_arguments(struct buffer *fields, const struct spec *spec, const struct program *program)
+{
+    return spec->call ? add_list(fields, FIELD_ARGUMENT, &spec->arguments)
+                      : add_list(fields, FIELD_ARGUMENT, &program->arguments);
+}
+
+static int fill_fields(const struct box *box, const struct program *program, struct buffer *fields)
+{
+    const struct string_list usual_host = {.items = (char *[]){"wasi"}, .count = 1};
+    const struct spec *spec = box->spec;
+    const int64_t *limit = box->limits->value;
+    int status = add_arguments(fields, spec, program);
+    if (status == 0 && program->runtime)
+        status = add_text(fields, FIELD_RUNTIME, program->runtime);
+    if (status == 0)
+        status = add_text(fields, FIELD_NAME, program->code_name);
+    if (status == 0 && spec->call)
+        status = add_text(fields, FIELD_CALL, spec->call);
+    if (status == 0)
+        status = add_list(fields, FIELD_ENVIRONMENT, &program->environment);
+    if (status == 0)
+        status = add_list(fields, FIELD_HOST, spec->host.count ? &spec->host : &usual_host);
+    if (status == 0)
+        status = add_place(fields, FIELD_INPUT, box, "input");
+    if (status == 0)
+        status = add_place(fields, FIELD_OUTPUT, box, "output");
+    if (status == 0)
+        status = add_place(fields, FIELD_SCRATCH, box, "tmp");
+    if (status == 0)
+        status = add_number(fields, FIELD_MEMORY, limit[LIMIT_memory]);
+    if (status == 0)
+        status = add_number(fields, FIELD_CPU, limit[LIMIT_cpu]);
+    if (status == 0)
+        status = add_number(fields, FIELD_WALL, limit[LIMIT_wall]);
+    if (status == 0 && spec->fuel >= 0)
+        status = add_number(fields, FIELD_FUEL, spec->fuel);
+    return status;
+}
+
+int wasm_order_pack(const struct box *box, const struct program *program, struct error *err)
+{
+    scope_buffer fields = {0}, order = {0};
+    int status = fill_fields(box, program, &fields);
+    const struct order_head head = {
+        .magic = ORDER_MAGIC, .fields_length = (uint32_t)fields.length, .code_length = program->code.length};
+    if (status == 0 && fields.length > ORDER_FIELDS_MAX)
+        status = -E2BIG;
+    if (status == 0)
+        status = buffer_append(&order, &head, sizeof head);
+    if (status == 0)
+        status = buffer_append(&order, fields.data, fields.length);
+    if (status == 0)
+        status = buffer_append(&order, program->code.data, program->code.length);
+    if (status < 0)
+        return error_host(err, status, "cannot pack the order for Wasmtime");
+    return launch_pack_file("order", (struct slice){order.data, order.length}, err);
+}
+
+/* What comes after its head; the length, or a negative errno. */
+static int read_report(int fd, char *into, size_t size)
+{
+    struct report_head head;
+    ssize_t length = fd < 0 ? -1 : recv(fd, &head, sizeof head, MSG_DONTWAIT | MSG_WAITALL);
+    if (length != (ssize_t)sizeof head || head.length > size)
+        return -EPROTO;
+    length = head.length ? recv(fd, into, head.length, MSG_DONTWAIT | MSG_WAITALL) : 0;
+    return length == (ssize_t)head.length && (length == 0 || into[length - 1] == '\0') ? (int)length
+                                                                                       : -EPROTO;
+}
+
+/* The last line of what Wasmtime says is the reason. */
+static void take_message(const char *message, struct result *result)
+{
+    size_t length = strlen(message);
+    while (length && message[length - 1] == '\n')
+        length--;
+    const char *line = message + length;
+    while (line > message && line[-1] != '\n')
+        line--;
+    line += strspn(line, " ");
+    snprintf(result->detail, sizeof result->detail, "%.*s", (int)(message + length - line), line);
+}
+
+static void take_limit(const char *limit, const struct box *box, struct result *result)
+{
+    static const struct {
+        const char *name;
+        enum cause cause;
+        enum limit_field field;
+    } rows[] = {{FIELD_MEMORY, CAUSE_memory, LIMIT_memory},
+                {FIELD_CPU, CAUSE_cpu_time, LIMIT_cpu},
+                {FIELD_WALL, CAUSE_wall_time, LIMIT_wall}};
+    char value[32];
+    if (strcmp(limit, FIELD_FUEL) == 0) {
+        result->cause = CAUSE_cpu_time;
+        snprintf(result->detail, sizeof result->detail, "all its fuel is used up: fuel is %lld",
+                 (long long)box->spec->fuel);
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(limit, rows[i].name) == 0) {
+            result->cause = rows[i].cause;
+            snprintf(result->detail, sizeof result->detail, "%s: %s is %s", cause_meanings[rows[i].cause],
+                     limit_rows[rows[i].field].name,
+                     limit_format(rows[i].field, box->limits->value[rows[i].field], value, sizeof value));
+        }
+    result->timed_out = result->cause == CAUSE_wall_time || result->cause == CAUSE_cpu_time;
+    result->exit_code = -1;
+}
+
+static int take_field(const struct box *box, const char *name, const char *value, struct result *result,
+                      struct error *err)
+{
+    if (strcmp(name, REPORT_REFUSED) == 0)
+        return error_spec(err, "code", "wasm: %.600s", value);
+    if (strcmp(name, REPORT_RETURNED) == 0 && result->returned.count < 32)
+        string_list_add(&result->returned, value);
+    else if (strcmp(name, REPORT_FUEL) == 0)
+        result->fuel_used = strtoll(value, NULL, 10) & INT64_MAX;
+    else if (strcmp(name, REPORT_MEMORY) == 0) {
+        int64_t bytes = strtoll(value, NULL, 10);
+        if (bytes > result->usage.peak_memory_bytes && bytes <= box->limits->value[LIMIT_memory])
+            result->usage.peak_memory_bytes = bytes;
+    } else if (strcmp(name, REPORT_TRAP) == 0 && result->cause == CAUSE_exit) {
+        result->cause = CAUSE_trap;
+        result->exit_code = -1;
+        snprintf(result->trap, sizeof result->trap, "%s", value);
+    } else if (strcmp(name, REPORT_MESSAGE) == 0 && result->cause == CAUSE_trap) {
+        take_message(value, result);
+    } else if (strcmp(name, REPORT_LIMIT) == 0 &&
+               (result->cause == CAUSE_exit || result->cause == CAUSE_trap)) {
+        take_limit(value, box, result);
+    }
+    return 0;
+}
+
+int wasm_report_take(const struct box *box, struct result *result, struct error *err)
+{
+    char report[REPORT_MAX];
+    int length = read_report(box->channel_fd, report, sizeof report), status = 0;
+    if (length < 0)
+        return 0; /* it was ended before it could say anything: how is known */
+    for (const char *at = report, *end = report + length; at < end && status == 0;) {
+        const char *value = at + strlen(at) + 1;
+        if (value >= end)
+            break;
+        status = take_field(box, at, value, result, err);
+        at = value + strlen(value) + 1;
+    }
+    return status;
+}

@@ -1,0 +1,340 @@
+"""The wasm engine: modules, their limits, hostile ones, and languages as modules."""
+import ctypes
+import json
+import pathlib
+import re
+import subprocess
+import unittest.mock
+
+import box
+import pytest
+
+HELLO = """(module (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1) (data (i32.const 8) "hello\\n")
+  (func (export "_start") (i32.store (i32.const 0) (i32.const 8)) (i32.store (i32.const 4) (i32.const 6))
+    (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 20)))))"""
+
+
+def module(text, *options, **more):
+    return box.run("--language", "wasm", *options, "-e", text, **more)
+
+
+def start(body, *options, head="", **more):
+    """A module whose _start does this."""
+    return module(f'(module {head} (memory (export "memory") 1) (func $main (export "_start") {body}))', *options, **more)
+
+
+def python(code, *options, **more):
+    return box.run("--isolation", "wasm", *options, "-e", code, **more)
+
+
+def javascript(code, *options, **more):
+    return box.run("--isolation", "wasm", "--language", "javascript", *options, "-e", code, **more)
+
+
+def test_module_prints():
+    result = module(HELLO)
+    assert (result.stdout, result.cause, result.exit_code, result.isolation) == ("hello\n", "exit", 0, "wasm"), result
+    assert result.layers[0]["name"] == "wasm" and {"seccomp", "landlock", "watchdog"} <= {layer["name"] for layer in result.layers}
+
+
+def test_file_names_tell_the_engine(tmp_path):
+    (tmp_path / "prog.wat").write_text(HELLO)
+    assert box.raw("run", tmp_path / "prog.wat").stdout == b"hello\n"
+    refused = box.raw("run", "--isolation", "container", tmp_path / "prog.wat")
+    assert refused.returncode == box.BAD_SPEC and b"only the engine wasm" in refused.stderr
+
+
+def test_binary_format(tmp_path):
+    empty = bytes.fromhex("0061736d01000000" "0104016000" "00" "0302" "0100" "070a01065f7374617274" "0000" "0a040102000b")
+    (tmp_path / "empty.wasm").write_bytes(empty)
+    result = box.run(tmp_path / "empty.wasm")
+    assert (result.cause, result.exit_code) == ("exit", 0), result
+
+
+@pytest.mark.parametrize("values, returned", [(("2", "3"), [5]), (("-1", "0"), [-1]), (("0x10", "-9223372036854775807"), [-9223372036854775791])])
+def test_call_of_an_exported_function(values, returned):
+    text = '(module (func (export "add") (param i32 i64) (result i64) (i64.add (i64.extend_i32_s (local.get 0)) (local.get 1))))'
+    result = box.run("--language", "wasm", "--call", "add", "-e", text, "--", *values)
+    assert result.returned == returned, result
+
+
+def test_returned_values_are_printed():
+    text = '(module (func (export "two") (result i32 f64) (i32.const 7) (f64.const 0.5)))'
+    raw = box.raw("run", "--language", "wasm", "--call", "two", "-e", text)
+    assert raw.stdout == b"7\n0.5\n" and raw.returncode == 0
+
+
+@pytest.mark.parametrize("call, values, words", [
+    ("nothing", (), "exports no function 'nothing'"), ("one", (), "takes 1 values, and 0 are given"),
+    ("one", ("x",), "value 1, 'x', is not i32"), ("one", ("99999999999",), "is not i32")])
+def test_wrong_calls_are_named(call, values, words):
+    result = box.run("--language", "wasm", "--call", call, "-e", '(module (func (export "one") (param i32)))', "--", *values)
+    assert result.returncode == box.BAD_SPEC and words in result.error["message"], result
+
+
+@pytest.mark.parametrize("text, words", [
+    ('(module (import "env" "system" (func)) (func (export "_start")))', "'env.system', which is not approved"),
+    ('(module (import "cloche" "kv_get" (func (param i32 i32 i32 i32) (result i32))) (func (export "_start")))', "group 'kv'"),
+    ('(module (import "wasi_unstable" "fd_write" (func)) (func (export "_start")))', "'wasi_unstable.fd_write'"),
+    ('(module (import "env" "host_call" (func (param i32 i32 i32 i32 i32) (result i32))) (func (export "_start")))', "'env.host_call'"),
+    ('(module (import "wasi_snapshot_preview1" "no_such_call" (func)) (func (export "_start")))', "no_such_call"),
+    ('(module (import "env" "memory" (memory 1)) (func (export "_start")))', "'env.memory'"),
+    ("(module", "expected"), ("\0asm", ""), ("", ""), ("(module)", "exports no '_start'")])
+def test_what_is_not_approved_never_starts(text, words):
+    result = box.run("--spec", "-", input=json.dumps({"language": "wasm", "code": text}).encode())
+    assert result.returncode == box.BAD_SPEC and words in result.error["message"], result
+
+
+def test_without_wasi_not_even_wasi_is_linked():
+    result = module(HELLO, "--host", "log")
+    assert result.returncode == box.BAD_SPEC and "group 'wasi'" in result.error["message"]
+
+
+KV = """(module (import "cloche" "kv_set" (func $set (param i32 i32 i32 i32) (result i32)))
+  (import "cloche" "kv_get" (func $get (param i32 i32 i32 i32) (result i32)))
+  (import "cloche" "log" (func $log (param i32 i32))) (import "cloche" "clock_now" (func $now (result i64)))
+  (import "cloche" "random_fill" (func $random (param i32 i32)))
+  (memory (export "memory") 1) (data (i32.const 0) "keyvalue")
+  (func (export "main") (result i32 i32 i32 i64)
+    (call $get (i32.const 0) (i32.const 3) (i32.const 100) (i32.const 50))
+    (drop (call $set (i32.const 0) (i32.const 3) (i32.const 3) (i32.const 5)))
+    (call $get (i32.const 0) (i32.const 3) (i32.const 100) (i32.const 50))
+    (call $log (i32.const 100) (i32.const 5))
+    (call $random (i32.const 200) (i32.const 4)) (i32.load (i32.const 200)) (call $now)))"""
+
+
+def test_approved_host_functions():
+    groups = [word for name in ("kv", "log", "clock", "random") for word in ("--host", name)]
+    one, two = (module(KV, "--call", "main", *groups) for _ in range(2))
+    assert one.returned[:2] == two.returned[:2] == [-1, 5], one  # nothing is kept from run to run
+    assert one.stderr == "log: value\n" and one.returned[2] != two.returned[2] and one.returned[3] > 1.7e18
+
+
+@pytest.mark.parametrize("body", ["(call $log (i32.const 65530) (i32.const 100))", "(call $log (i32.const -1) (i32.const 1))"])
+def test_host_functions_touch_nothing_outside(body):
+    result = start(body, "--host", "log", head='(import "cloche" "log" (func $log (param i32 i32)))')
+    assert result.cause == "trap" and "outside" in result.detail, result
+
+
+def test_unknown_group_is_refused():
+    result = module(HELLO, "--host", "fetch")
+    assert result.returncode == box.BAD_SPEC and "'fetch' is not a group" in result.error["message"]
+
+
+@pytest.mark.parametrize("body, trap", [
+    ("unreachable", "unreachable"), ("call $main", "stack_overflow"), ("(drop (i32.load (i32.const 70000)))", "memory_out_of_bounds"),
+    ("(drop (i32.div_s (i32.const 1) (i32.const 0)))", "integer_division_by_zero"),
+    ("(drop (i32.div_s (i32.const 0x80000000) (i32.const -1)))", "integer_overflow"),
+    ("(drop (i32.trunc_f32_s (f32.const nan)))", "bad_conversion_to_integer"),
+    ("(call_indirect (i32.const 0))", "indirect_call_to_null"), ("(call_indirect (i32.const 9))", "table_out_of_bounds"),
+    ("(call_indirect (param i32) (i32.const 1) (i32.const 1))", "bad_signature")])
+def test_traps_are_named(body, trap):
+    result = start(body, head="(table 2 funcref) (elem (i32.const 1) $main)")
+    assert (result.cause, result.trap, result.exit_code, result.signal) == ("trap", trap, None, None), result
+    assert result.returncode == 134
+
+
+GROW = "(loop (if (i32.ne (memory.grow (i32.const 16)) (i32.const -1)) (then br 1)))"
+
+
+def test_memory_is_refused_at_the_limit_and_a_module_that_then_traps_ran_out_of_it():
+    result = start(f"{GROW} unreachable", "--memory", "64M")
+    assert result.cause == "memory" and "64" in result.detail, result
+    assert result.usage["peak_memory_bytes"] <= 64 << 20
+    assert start(GROW, "--memory", "64M").cause == "exit"
+
+
+def test_more_memory_at_the_start_than_the_limit():
+    result = module('(module (memory (export "memory") 2000) (func (export "_start")))', "--memory", "64M")
+    assert result.returncode == box.BAD_SPEC and "memory" in result.error["message"], result
+
+
+def test_tables_are_bounded():
+    result = module('(module (table 1 funcref) (func (export "grow") (result i32) (table.grow (ref.null func) (i32.const 100000000))))',
+                    "--call", "grow")
+    assert result.returned == [-1], result
+
+
+@pytest.mark.parametrize("option, cause", [("--cpu", "cpu_time"), ("--wall", "wall_time")])
+def test_endless_loops_end(option, cause):
+    result = start("(loop br 0)", option, "300ms")
+    assert result.cause == cause and result.timed_out and result.usage["wall_ms"] < 5000, result
+    assert result.returncode == 137
+
+
+def test_sleeping_ends_at_the_wall_limit():
+    assert python("import time; time.sleep(60)", "--wall", "400ms").cause == "wall_time"
+
+
+def test_fuel_is_the_same_in_every_run():
+    count = '(module (func (export "count") (param i32) (loop (local.set 0 (i32.sub (local.get 0) (i32.const 1))) (br_if 0 (local.get 0)))))'
+    used = {box.run("--language", "wasm", "--call", "count", "--fuel", "100000", "-e", count, "--", "1000").fuel_used for _ in range(3)}
+    assert len(used) == 1 and 1000 < used.pop() < 20000
+    result = start("(loop br 0)", "--fuel", "5000")
+    assert result.cause == "cpu_time" and "fuel is 5000" in result.detail and result.fuel_used == 5000, result
+
+
+@pytest.mark.parametrize("fields, words", [
+    ({"command": ["true"]}, "no programs of an image"), ({"language": "python", "code": "1", "call": "x"}, "modules of one's own"),
+    ({"language": "bash", "code": "true"}, "none for the engine wasm"), ({"language": "wasm", "code": "", "fuel": 0}, "fuel"),
+    ({"code": "1", "reads": ["/usr"]}, "/data/input and /data/output only")])
+def test_what_the_engine_has_not(fields, words):
+    result = box.run("--spec", "-", input=json.dumps({"isolation": "wasm", **fields}).encode())
+    assert result.returncode == box.BAD_SPEC and words in result.error["message"], result
+
+
+def test_only_the_wasm_engine_calls():
+    result = box.run("--isolation", "process", "--call", "x", "-e", "1")
+    assert result.returncode == box.BAD_SPEC and "only the engine wasm" in result.error["message"]
+
+
+def test_operators_minimum_holds(config, tmp_path):
+    result = box.run("--config", config("isolation.min = container"), "--language", "wasm", "-e", HELLO)
+    assert result.returncode == box.BAD_SPEC and "below the operator's minimum" in result.error["message"]
+
+
+def test_output_limit_and_flood():
+    endless = HELLO.replace("(drop (call $write", "(loop (drop (call $write").replace("(i32.const 20)))))", "(i32.const 20))) br 0)))")
+    result = module(endless, "--output-limit", "4k", "--wall", "20s")
+    assert result.cause == "output" and len(result.stdout) == 4096, result
+
+
+# ---- languages
+
+def test_python():
+    code = "import sys, json\nprint(json.dumps([sys.platform, sys.argv[1:], 6 * 7]))\nprint('e', file=sys.stderr)"
+    result = box.run("--isolation", "wasm", "-e", code, "--", "a b", "c")
+    assert json.loads(result.stdout) == ["wasi", ["a b", "c"], 42] and result.stderr == "e\n", result
+
+
+def test_python_ends_as_it_says():
+    assert python("raise SystemExit(7)").exit_code == 7
+    failed = python("def f():\n    1/0\nf()")
+    assert failed.exit_code == 1 and 'File "/code/main.py", line 2, in f' in failed.stderr
+
+
+def test_stdin_and_environment():
+    result = python("import os; print(input(), os.environ['WORD'])", "--env", "WORD=x", input=b"line\n")
+    assert result.stdout == "line x\n"
+
+
+def test_files_in_and_out(tmp_path):
+    (tmp_path / "in.txt").write_text("given")
+    result = python("open('/data/output/out.txt', 'w').write(open('/data/input/in.txt').read() * 2)",
+                    "--input", tmp_path / "in.txt", "--output", tmp_path / "out")
+    assert [file["path"] for file in result.files] == ["out.txt"], result
+    assert (tmp_path / "out" / "out.txt").read_text() == "givengiven"
+
+
+ESCAPES = """
+import os
+def tried(name, call):
+    try:
+        print(name, "GOT", call())
+    except Exception as error:
+        print(name, type(error).__name__)
+tried("absolute", lambda: open("/etc/passwd").read())
+tried("dots", lambda: open("/data/output/../../../etc/passwd").read())
+tried("dots of input", lambda: open("/data/input/../../etc/passwd").read())
+tried("trailing slash", lambda: os.listdir("/data/output/../"))
+tried("link out", lambda: (os.symlink("../../../../../../etc/passwd", "/data/output/link"), open("/data/output/link").read()))
+tried("absolute link", lambda: (os.symlink("/etc/passwd", "/data/output/other"), open("/data/output/other").read()))
+tried("link to a directory", lambda: (os.symlink("../../..", "/data/output/up"), os.listdir("/data/output/up/etc")))
+tried("rename out", lambda: (open("/data/output/x", "w").close(), os.rename("/data/output/x", "/data/output/../../x")))
+tried("write to input", lambda: open("/data/input/given", "w"))
+tried("create in input", lambda: open("/data/input/new", "w"))
+tried("remove input", lambda: os.remove("/data/input/given"))
+tried("write to code", lambda: open("/code/main.py", "w"))
+tried("socket", lambda: __import__("socket").create_connection(("127.0.0.1", 80)))
+tried("process", lambda: __import__("subprocess").run(["true"]))
+tried("proc", lambda: open("/proc/self/environ").read())
+tried("root", lambda: os.listdir("/"))
+print("control", open("/data/input/given").read(), os.listdir("/data/input"))
+"""
+
+
+def test_paths_and_calls_that_lead_out(tmp_path):
+    (tmp_path / "given").write_text("control")
+    result = python(ESCAPES, "--input", tmp_path / "given")
+    assert result.cause == "exit" and result.exit_code == 0, result
+    assert "GOT" not in result.stdout and result.stdout.count("\n") == 17, result.stdout
+    assert "control control ['given']" in result.stdout
+
+
+def test_nothing_of_the_host_is_in_the_environment():
+    result = python("import os; print(sorted(os.environ))")
+    assert "CLOCHE_BUILD" not in result.stdout and "/tmp/" not in result.stdout and "PATH" in result.stdout
+
+
+def test_javascript():
+    result = javascript("console.log(1, [2, {a: 'x'}], 'y'); setTimeout(() => console.log('late'), 5); await 0; console.error('e')")
+    assert (result.stdout, result.stderr, result.exit_code) == ("1 [ 2, { a: 'x' } ] y\nlate\n", "e\n", 0), result
+
+
+@pytest.mark.parametrize("code, status, words", [
+    ("throw new TypeError('no')", 1, "TypeError: no"), ("let x = ", 1, "SyntaxError"), ("process.exit(7); console.log(1)", 7, ""),
+    ("try { process.exit(3) } catch (e) { console.log('caught') }", 3, ""), ("Promise.reject(new Error('lost'))", 1, "Error: lost"),
+    ("await new Promise(() => {})", 13, "never come"), ("process.exitCode = 4", 4, ""), ("setTimeout(() => { throw 5 }, 1)", 1, "Uncaught 5"),
+    ("function f() { return f() } f()", 1, "RangeError")])
+def test_javascript_ends_as_node_would(code, status, words):
+    result = javascript(code)
+    assert (result.cause, result.exit_code, result.stdout) == ("exit", status, "") and words in result.stderr, result
+
+
+def test_javascript_cannot_reach_the_host_function_beneath():
+    result = javascript("console.log(typeof __say, Object.keys(globalThis).includes('__say'), typeof require, typeof std)")
+    assert result.stdout == "undefined false undefined undefined\n", result
+
+
+def test_javascript_ends_at_its_limits():
+    assert javascript("for (;;);", "--cpu", "300ms").cause == "cpu_time"
+    assert javascript("setInterval(() => {}, 10)", "--wall", "300ms").cause == "wall_time"
+    grown = javascript("let x = []; for (;;) x.push(new Array(100000).fill(1))", "--memory", "64M", "--wall", "20s")
+    assert (grown.cause, grown.exit_code) == ("exit", 1) and "out of memory" in grown.stderr, grown  # it was refused, and told so
+
+
+def test_an_ordinary_user_can(shared):
+    raw = box.raw("run", "--isolation", "wasm", "-e", "print(7)", user=65534, cwd=shared, env={"HOME": str(shared)})
+    assert raw.stdout == b"7\n", raw
+
+
+def test_contexts_are_refused():
+    raw = box.raw("repl", "--isolation", "wasm", input=b"1\n")
+    assert raw.returncode == box.BAD_SPEC and b"no contexts" in raw.stderr, raw
+
+
+STRUCTS = ("wasmtime_val_t", "wasmtime_extern_t", "wasmtime_func_t", "wasmtime_memory_t", "wasmtime_instance_t", "wasm_byte_vec_t")
+
+
+def declarations():
+    """What the package says of the library: its ctypes, without the library."""
+    names = {"dll": unittest.mock.MagicMock(), "ctypes": ctypes}
+    text = pathlib.Path("/usr/local/lib/cloche/wasm/bindings.py").read_text()
+    exec("import ctypes\nfrom typing import Any\n" + re.sub(r"^from \._ffi import.*$", FFI, text, flags=re.M), names)
+    return names
+
+
+FFI = "class wasm_val_t(ctypes.Structure): pass\nclass wasm_ref_t(ctypes.Structure): pass"
+
+
+def test_declarations_are_those_of_the_library(tmp_path):
+    """guest/wasm/api.h is written by hand: what comes with the library says the same."""
+    there = declarations()
+    header = (box.ROOT / "guest" / "wasm" / "api.h").read_text()
+    names = set(re.findall(r"\b((?:wasm|wasmtime|wasi)_\w+)\(", header))
+    assert len(names) > 60
+    calls = "".join(f'_Static_assert(__builtin_types_compatible_p(__typeof__({name}), __typeof__({name})), "");\n' for name in sorted(names))
+    source = tmp_path / "sizes.c"
+    source.write_text('#include "api.h"\n#include <stdio.h>\n' + calls + "int main(void) {\n" +
+                      "".join(f'printf("%zu\\n", sizeof({name}));\n' for name in STRUCTS) + "}\n")
+    subprocess.run(["gcc", "-I", box.ROOT / "guest" / "wasm", "-o", tmp_path / "sizes", source], check=True)
+    sizes = list(map(int, subprocess.run([tmp_path / "sizes"], capture_output=True, text=True, check=True).stdout.split()))
+    assert sizes == [ctypes.sizeof(there[name]) for name in STRUCTS]
+    for name in sorted(names):
+        declared = re.search(rf"\b{name}\(((?:[^()]|\([^()]*\))*)\)\s*;", header)
+        if not declared:
+            continue  # made by a macro
+        words = re.sub(r"\([^()]*\)", "", declared[1]).strip()
+        count = 0 if words in ("", "void") else words.count(",") + 1
+        assert len(there[f"_{name}"].argtypes) == count, f"{name}: {count} parameters here"
