@@ -1,8 +1,8 @@
 /* Sends runs to a keeper that stays (`cloche keep`) and prints how long each took: for bench/warm_start.
  *
- *   warm_client latency RUNS PAUSE_MS CODE       one client, spaced: a line a run, "FIRST_US END_US"
- *   warm_client load CLIENTS SECONDS CODE        clients that go on at once: lines as above, then "ran N
- * failed M in US"
+ *   warm_client latency RUNS PAUSE_MS CODE [FIELD=VALUE…]   one client, spaced: a line a run, "FIRST_US
+ * END_US" warm_client load CLIENTS SECONDS CODE [FIELD=VALUE…]    clients that go on at once: lines as above,
+ * then "ran N failed M in US"
  *
  * FIRST is from the request's first byte sent to the program's first byte received, END to the whole answer.
  */
@@ -54,12 +54,25 @@ static int run_once(int fd, const struct spec *spec, struct timing *ret)
     return is_well ? 0 : -EIO;
 }
 
+static char **fields; /* of the spec, beside the code: isolation=wasm */
+
+static int set_field(struct spec *spec, const char *pair, struct error *err)
+{
+    const char *equals = strchr(pair, '=');
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - pair) : 0, pair);
+    return spec_set(spec, name, equals ? equals + 1 : "", err);
+}
+
 static struct spec *make_spec(const char *code)
 {
     struct policy policy;
     struct error err = {0};
     struct spec *spec = spec_new();
-    if (policy_load(NULL, &policy, &err) < 0 || spec_set(spec, "code", code, &err) < 0 ||
+    bool is_set = true;
+    for (char **field = fields; is_set && *field; field++)
+        is_set = set_field(spec, *field, &err) == 0;
+    if (!is_set || policy_load(NULL, &policy, &err) < 0 || spec_set(spec, "code", code, &err) < 0 ||
         spec_validate(spec, &policy, &err) < 0) {
         fprintf(stderr, "warm_client: %s\n", err.text);
         exit(2);
@@ -150,10 +163,12 @@ static int measure_load(int clients, int seconds, const char *code)
 
 int main(int argc, char **argv)
 {
-    if (argc == 5 && strcmp(argv[1], "latency") == 0)
+    fields = argv + (argc < 5 ? argc : 5);
+    if (argc >= 5 && strcmp(argv[1], "latency") == 0)
         return measure_latency(atoi(argv[2]), atoi(argv[3]), argv[4]);
-    if (argc == 5 && strcmp(argv[1], "load") == 0)
+    if (argc >= 5 && strcmp(argv[1], "load") == 0)
         return measure_load(atoi(argv[2]), atoi(argv[3]), argv[4]);
-    fprintf(stderr, "usage: warm_client latency RUNS PAUSE_MS CODE | load CLIENTS SECONDS CODE\n");
+    fprintf(stderr, "usage: warm_client latency RUNS PAUSE_MS CODE [FIELD=VALUE…] | load CLIENTS SECONDS "
+                    "CODE [FIELD=VALUE…]\n");
     return 2;
 }

@@ -58,7 +58,7 @@ static void tell_end(int fd, int code)
         ;
 }
 
-static int obey(int channel, char kind, const int *fds, size_t count)
+static int obey(int channel, char kind, int *fds, size_t count)
 {
     static struct report report;
     static struct task task;
@@ -82,6 +82,10 @@ static int obey(int channel, char kind, const int *fds, size_t count)
     else
         report_add(&report, REPORT_REFUSED, "Wasmtime cannot be started");
     report_send(&report, channel);
+    for (size_t i = ORDER_STDIN; serves && i < ORDER_END; i++) {
+        close(fds[i]); /* its streams end with it */
+        fds[i] = -1;
+    }
     if (serves)
         tell_end(fds[ORDER_END], code);
     task_release(&task);
@@ -95,7 +99,8 @@ static void *serve(void *data)
     for (char kind; (kind = receive(channel, fds, &fd_count));) {
         int code = obey(channel, kind, fds, fd_count);
         for (size_t i = 0; i < fd_count; i++)
-            close(fds[i]);
+            if (fds[i] >= 0)
+                close(fds[i]);
         if (kind != ORDER_SERVE)
             _exit(code); /* Wasmtime's threads have nothing to put in order */
     }

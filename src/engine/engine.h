@@ -84,9 +84,10 @@ struct box {
     int channel_fd;                     /* our end of it; -1: none */
     int listener_fd;                    /* seccomp notifications; of a forked box: what its family tells */
     bool is_forkable;                   /* its program may be forked into boxes of their own */
-    bool is_for_others;       /* those are of other people: no limit of this one may be theirs together */
-    bool is_fork;             /* this one came about so: its init is not our child */
-    bool is_spare;            /* started before there is anything to run: code and inputs come later */
+    bool is_for_others; /* those are of other people: no limit of this one may be theirs together */
+    bool is_fork;       /* this one came about so: its init is not our child */
+    bool is_served; /* one run in a process that stays: its end is told, and no process's end waited for */
+    bool is_spare;  /* started before there is anything to run: code and inputs come later */
     struct family *family;    /* with whom it shares a filter, see engine/container/forking.h */
     pid_t program_pid;        /* of a forkable box, a fork or a spare */
     int program_fd;           /* of a fork that begins anew: what the kernel tells of its program; -1: none */

@@ -236,7 +236,7 @@ static void control_read(struct supervisor *self)
     if (length == (int)sizeof message && message.kind == INIT_ENDED) {
         self->program_ended = self->box->ended_by_itself = true;
         self->wait_status = message.wait_status;
-        self->process_gone |= only_init_is_left(self->box);
+        self->process_gone |= self->box->is_served || only_init_is_left(self->box);
     } else if (length == (int)sizeof message && !self->program_ended &&
                (message.kind == INIT_EXEC_FAILED || message.kind == INIT_CHDIR_FAILED)) {
         self->exec_error = message.code < 0 ? message.code : -EIO;
@@ -596,20 +596,20 @@ static void fill_usage(struct supervisor *self, int64_t ended_us)
     usage->disk_bytes = self->disk_bytes;
 }
 
-static void explain_cause(const struct box *box, struct result *result)
+void supervise_explain(const struct limits *limits, struct result *result)
 {
     static const struct {
         enum cause cause;
         enum limit_field field;
-    } limits[] = {{CAUSE_wall_time, LIMIT_wall}, {CAUSE_cpu_time, LIMIT_cpu},
-                  {CAUSE_memory, LIMIT_memory},  {CAUSE_pids, LIMIT_pids},
-                  {CAUSE_disk, LIMIT_disk},      {CAUSE_output, LIMIT_output_limit}};
+    } rows[] = {{CAUSE_wall_time, LIMIT_wall}, {CAUSE_cpu_time, LIMIT_cpu},
+                {CAUSE_memory, LIMIT_memory},  {CAUSE_pids, LIMIT_pids},
+                {CAUSE_disk, LIMIT_disk},      {CAUSE_output, LIMIT_output_limit}};
     char value[32];
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
-        if (result->cause == limits[i].cause)
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (result->cause == rows[i].cause)
             snprintf(result->detail, sizeof result->detail, "%s: %s is %s", cause_meanings[result->cause],
-                     limit_rows[limits[i].field].name,
-                     limit_format(limits[i].field, box->limits->value[limits[i].field], value, sizeof value));
+                     limit_rows[rows[i].field].name,
+                     limit_format(rows[i].field, limits->value[rows[i].field], value, sizeof value));
     if (result->cause == CAUSE_denied_syscall)
         snprintf(result->detail, sizeof result->detail, "the system call %s is never allowed in a box",
                  result->denied_syscall[0] ? result->denied_syscall : "(unknown)");
@@ -677,7 +677,7 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
         explain_exec_failure(box, self.exec_error, self.chdir_failed, err);
     } else {
         decide_cause(&self);
-        explain_cause(box, result);
+        supervise_explain(box->limits, result);
     }
     int status = self.exec_error && !self.has_cause ? -EINVAL : 0;
     if (status == 0 && box->engine->explain)

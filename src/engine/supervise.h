@@ -36,6 +36,9 @@ struct supervise_io {
 /* What supervise_run needs first, for a box that is made long before it is run. */
 void supervise_prepare(struct box *box);
 
+/* A sentence on the cause, where it is a limit or a call. */
+void supervise_explain(const struct limits *limits, struct result *result);
+
 /* From a started box until nothing in it runs any more. Fills the result's cause, streams and usage. A
  * negative errno only when the program could not be started at all (its name is wrong), with ERROR_SPEC. */
 int supervise_run(struct box *box, const struct supervise_io *io, struct result *result, struct error *err);

@@ -41,6 +41,7 @@ struct pool {
     struct limits limits;  /* of a spare: the operator's defaults, as a validated spec has them */
     struct limits highest; /* that a spare can be given */
     struct lineage *lineage;
+    struct wasm_pool *wasm;
     struct burial *burial;
     struct milestones milestones;
 
@@ -285,6 +286,8 @@ int pool_open(const struct policy *policy, const struct pool_options *options, s
         error_host(err, status, "no memory for a pool");
     if (status == 0)
         status = language_table_load(&policy->languages, &pool->languages, err);
+    if (status == 0 && !(pool->wasm = wasm_pool_new(policy, &pool->languages)))
+        status = error_host(err, -ENOMEM, "no memory for a pool");
     if (status == 0)
         status = choose_limits(pool, err);
     if (status == 0)
@@ -419,7 +422,10 @@ int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *
     if (status < 0)
         return status;
     struct shelf *shelf = find_shelf(pool, spec);
-    status = shelf ? run_in_spare(shelf, spec, io, ret, err) : -EAGAIN;
+    if (spec->isolation == ISOLATION_WASM)
+        status = count_cold(pool, io, wasm_pool_serve(pool->wasm, spec, io, ret, err), ret);
+    else
+        status = shelf ? run_in_spare(shelf, spec, io, ret, err) : -EAGAIN;
     if (status != -EAGAIN)
         return status;
     if (err)
@@ -458,6 +464,7 @@ void pool_read_state(struct pool *pool, struct pool_state *ret)
                                                  .spare_bytes = stock->spare_bytes};
     }
     pthread_mutex_unlock(&pool->lock);
+    wasm_pool_read_state(pool->wasm, &ret->wasm);
 }
 
 const char *pool_failure(struct pool *pool)
@@ -492,6 +499,7 @@ void pool_close(struct pool *pool)
             destroy_spare(pool, spare);
         pthread_cond_destroy(&pool->shelves[i].changed);
     }
+    wasm_pool_free(pool->wasm);
     burial_close(pool->burial);
     lineage_close(pool->lineage);
     string_list_free(&pool->preload);

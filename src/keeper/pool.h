@@ -14,6 +14,7 @@
 #include "keeper/kind.h"
 #include "keeper/lineage.h"
 #include "keeper/milestones.h"
+#include "keeper/wasm_pool.h"
 #include "spec/policy.h"
 #include "spec/result.h"
 #include "spec/spec.h"
@@ -64,6 +65,7 @@ struct pool_state {
     const struct milestones *milestones; /* of all runs; valid as long as the pool is */
     struct lineage_state zygotes;
     struct pool_kind_state kinds[KIND_COUNT];
+    struct wasm_pool_state wasm;
 };
 void pool_read_state(struct pool *pool, struct pool_state *ret);
 

@@ -141,19 +141,25 @@ static json_t *milestones_to_json(const struct milestones *milestones)
 }
 
 /* What is said of python stands for itself, and again among the kinds. */
+static json_t *kind_to_json(const struct pool_kind_state *kind)
+{
+    return json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I}", "kind", kind->name, "spares", kind->spares,
+                     "target", kind->target, "hits", (json_int_t)kind->hits, "misses",
+                     (json_int_t)kind->misses, "failures", (json_int_t)kind->failures, "spare_bytes",
+                     (json_int_t)kind->spare_bytes);
+}
+
 static int answer_state(struct connection *connection)
 {
     struct pool_state state;
     pool_read_state(connection->service->pool, &state);
     json_t *list = json_array();
-    for (int i = 0; i < KIND_COUNT; i++) {
-        const struct pool_kind_state *kind = &state.kinds[i];
-        json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I}", "kind", kind->name,
-                                              "spares", kind->spares, "target", kind->target, "hits",
-                                              (json_int_t)kind->hits, "misses", (json_int_t)kind->misses,
-                                              "failures", (json_int_t)kind->failures, "spare_bytes",
-                                              (json_int_t)kind->spare_bytes));
-    }
+    for (int i = 0; i < KIND_COUNT; i++)
+        json_array_append_new(list, kind_to_json(&state.kinds[i]));
+    json_array_append_new(list, kind_to_json(&(struct pool_kind_state){.name = "wasm",
+                                                                       .spares = state.wasm.idle,
+                                                                       .hits = state.wasm.hits,
+                                                                       .misses = state.wasm.misses}));
     const struct pool_kind_state *python = &state.kinds[0];
     json_t *answer = json_pack("{s:i, s:I, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s, s:o, s:o}",
                                "pid", (int)getpid(), "memory_bytes", own_memory_bytes(), "spares",

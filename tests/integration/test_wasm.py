@@ -1,12 +1,16 @@
 """The wasm engine: modules, their limits, hostile ones, and languages as modules."""
 import ctypes
 import json
+import os
 import pathlib
 import re
+import signal
 import subprocess
+import time
 import unittest.mock
 
 import box
+import keeper
 import pytest
 
 HELLO = """(module (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
@@ -338,3 +342,98 @@ def test_declarations_are_those_of_the_library(tmp_path):
         words = re.sub(r"\([^()]*\)", "", declared[1]).strip()
         count = 0 if words in ("", "void") else words.count(",") + 1
         assert len(there[f"_{name}"].argtypes) == count, f"{name}: {count} parameters here"
+
+
+# ---- processes that stay
+
+@pytest.fixture(scope="module")
+def kept():
+    with keeper.Keeper("--spares", "1", "--preload", "json", minimum=1) as made:
+        yield made
+
+
+def served(kept, code, *options, language="python", hits=1, stdin=subprocess.DEVNULL):
+    """In a process that a keeper has, or it fails."""
+    before = kept.kind("wasm")["hits"]
+    done = subprocess.run([box.CLOCHE, "run", "--warm", "--json", "--isolation", "wasm", "--language", language, *map(str, options), "-e", code],
+                          stdin=stdin, capture_output=True, timeout=60)
+    assert kept.kind("wasm")["hits"] == before + hits, done
+    return box.Result(done.stdout, done.returncode, done.stderr)
+
+
+@pytest.fixture
+def ready(kept):
+    """One is there: the first run of all makes it, and so does one after a run that ended its own."""
+    if not kept.kind("wasm")["spares"]:
+        served(kept, "1", hits=0)
+    return kept
+
+
+WARM_SAME = [
+    ("python", "import sys; print(1); print(2, file=sys.stderr); sys.exit(3)", ()), ("python", "1/0", ()),
+    ("python", "import sys, os; print(sys.argv, sorted(os.environ), os.listdir('/data/output'))", ("--env", "A=b")),
+    ("javascript", "console.log([1], process.env.A); throw new Error('x')", ("--env", "A=b")),
+    ("wasm", HELLO, ()), ("wasm", '(module (func (export "_start") unreachable))', ()),
+    ("wasm", '(module (import "env" "no" (func)))', ()), ("python", "x = [0] * 10**9", ("--memory", "64M")),
+    ("wasm", "(module (memory (export \"memory\") 1) (func (export \"_start\") (loop br 0)))", ("--cpu", "200ms")),
+]
+
+
+@pytest.mark.parametrize("language, code, options", WARM_SAME)
+def test_warm_is_as_cold(ready, language, code, options):
+    warm = served(ready, code, *options, language=language)
+    cold = box.run("--isolation", "wasm", "--language", language, *options, "-e", code)
+    if "error" in cold.json:
+        assert warm.json == cold.json
+    else:
+        assert keeper.comparable(warm) == keeper.comparable(cold)
+
+
+def test_nothing_of_a_run_is_in_the_next(ready):
+    served(ready, "import sys, builtins; builtins.left = 1; sys.modules['json'].left = 1")
+    result = served(ready, "import builtins, json, os; print(hasattr(builtins, 'left'), hasattr(json, 'left'), os.listdir('/code'))")
+    assert result.stdout == "False False ['main.py']\n", result
+    write = '(module (memory (export "memory") 4) (func (export "look") (result i32) (i32.load (i32.const 200000)) (i32.store (i32.const 200000) (i32.const 7))))'
+    assert [served(ready, write, "--call", "look", language="wasm").returned for _ in range(3)] == [[0]] * 3
+
+
+def test_files_are_given_back_and_not_left(ready):
+    result = served(ready, "open('/data/output/mine', 'w').write('x' * 5)")
+    assert [(file["path"], file["size"]) for file in result.files] == [("mine", 5)]
+    assert ready.kind("wasm")["spares"] == 0  # it is not used again
+    assert served(ready, "import os; print(os.listdir('/data/output'))", hits=0).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("code, options, cause", [
+    ("import time; time.sleep(30)", ("--wall", "300ms"), "wall_time"), ("while True: print('x' * 10000)", ("--output-limit", "4k"), "output")])
+def test_runs_that_must_be_ended_take_their_process_with_them(ready, code, options, cause):
+    assert served(ready, code, *options).cause == cause
+    assert served(ready, "print(1)", hits=0).stdout == "1\n"
+
+
+def test_endless_code_is_ended_and_its_process_goes_on(ready):
+    assert served(ready, "while True: pass", "--cpu", "300ms").cause == "cpu_time"
+    assert served(ready, "print(1)").stdout == "1\n"
+
+
+def test_killed_process(ready):
+    parents, names = keeper.processes()
+    workers = [pid for pid, name in names.items() if name == "cloche-wasm" and parents.get(parents[pid]) == ready.process.pid]
+    assert workers
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    time.sleep(0.2)
+    assert served(ready, "print(1)", hits=0).stdout == "1\n"
+
+
+def test_several_at_once(ready):
+    command = [box.CLOCHE, "run", "--warm", "--isolation", "wasm", "-e", "import sys; print(sum(range(10**6)))"]
+    running = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) for _ in range(6)]
+    assert {process.communicate(timeout=60)[0] for process in running} == {b"499999500000\n"}
+    assert 1 <= ready.kind("wasm")["spares"] <= 4
+
+
+def test_stdin_of_a_file(ready, tmp_path):
+    (tmp_path / "lines").write_text("one\n")
+    with open(tmp_path / "lines") as lines:
+        assert served(ready, "print(input(), 'two')", stdin=lines).stdout == "one two\n"

@@ -2,9 +2,11 @@
 
 #include "base/scope.h"
 #include "engine/launch.h"
+#include "engine/supervise.h"
 #include "wasm/order.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,25 +130,20 @@ static void take_limit(const char *limit, const struct box *box, struct result *
     static const struct {
         const char *name;
         enum cause cause;
-        enum limit_field field;
-    } rows[] = {{FIELD_MEMORY, CAUSE_memory, LIMIT_memory},
-                {FIELD_CPU, CAUSE_cpu_time, LIMIT_cpu},
-                {FIELD_WALL, CAUSE_wall_time, LIMIT_wall}};
-    char value[32];
-    if (strcmp(limit, FIELD_FUEL) == 0) {
-        result->cause = CAUSE_cpu_time;
+    } rows[] = {{FIELD_MEMORY, CAUSE_memory},
+                {FIELD_CPU, CAUSE_cpu_time},
+                {FIELD_FUEL, CAUSE_cpu_time},
+                {FIELD_WALL, CAUSE_wall_time}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(limit, rows[i].name) == 0)
+            result->cause = rows[i].cause;
+    supervise_explain(&box->spec->limits, result);
+    if (strcmp(limit, FIELD_FUEL) == 0)
         snprintf(result->detail, sizeof result->detail, "all its fuel is used up: fuel is %lld",
                  (long long)box->spec->fuel);
-    }
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (strcmp(limit, rows[i].name) == 0) {
-            result->cause = rows[i].cause;
-            snprintf(result->detail, sizeof result->detail, "%s: %s is %s", cause_meanings[rows[i].cause],
-                     limit_rows[rows[i].field].name,
-                     limit_format(rows[i].field, box->limits->value[rows[i].field], value, sizeof value));
-        }
     result->timed_out = result->cause == CAUSE_wall_time || result->cause == CAUSE_cpu_time;
     result->exit_code = -1;
+    result->signal = SIGKILL; /* as any limit looks that ends a run */
 }
 
 static int take_field(const struct box *box, const char *name, const char *value, struct result *result,

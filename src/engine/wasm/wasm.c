@@ -92,11 +92,11 @@ static int wasm_start(struct box *box, struct result *result, struct error *err)
     return status;
 }
 
-/* A module is one process to itself: the threads of Wasmtime are not its own. */
+/* A module has no processes to count: the threads of Wasmtime are not its own. */
 static void wasm_measure(struct box *box, struct measurement *now)
 {
     engine_process.measure(box, now);
-    now->pids = now->peak_pids = now->pids > 0;
+    now->pids = now->peak_pids = 0;
 }
 
 static int wasm_show_inputs(struct box *box, struct error *err)
