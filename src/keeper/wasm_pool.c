@@ -98,7 +98,8 @@ static bool stdin_fits(const struct spec *spec)
 /* File rules cannot be added to a process, and fuel needs code that was compiled for it. */
 static bool fits(const struct spec *spec)
 {
-    return spec->grant_count == 0 && spec->fuel < 0 && spec->has_code && !spec->command.count && stdin_fits(spec);
+    return spec->grant_count == 0 && spec->fuel < 0 && spec->has_code && !spec->command.count &&
+           stdin_fits(spec);
 }
 
 static bool is_dead(const struct worker *worker)
@@ -108,7 +109,8 @@ static bool is_dead(const struct worker *worker)
     return poll(polled, 2, 0) != 0; /* it has nothing to say while it waits */
 }
 
-static int worker_start(const struct wasm_pool *pool, const struct spec *like, struct worker *worker, struct error *err)
+static int worker_start(const struct wasm_pool *pool, const struct spec *like, struct worker *worker,
+                        struct error *err)
 {
     struct lease *lease = &worker->lease;
     lease->record = (struct record)RECORD_UNSET;
@@ -158,7 +160,8 @@ static int take(struct wasm_pool *pool, const struct spec *spec, struct worker *
     if (worker)
         return 0;
     worker = calloc(1, sizeof *worker);
-    int status = worker ? worker_start(pool, spec, worker, err) : error_host(err, -ENOMEM, "no memory for a box");
+    int status =
+        worker ? worker_start(pool, spec, worker, err) : error_host(err, -ENOMEM, "no memory for a box");
     if (status < 0)
         worker_free(worker);
     else
@@ -180,8 +183,8 @@ static void put_back(struct wasm_pool *pool, struct worker *worker, bool is_usab
         worker_free(worker);
 }
 
-static int prepare_program(const struct language_table *languages, const struct spec *spec, const struct box *box,
-                           struct program *ret, struct error *err)
+static int prepare_program(const struct language_table *languages, const struct spec *spec,
+                           const struct box *box, struct program *ret, struct error *err)
 {
     const char *name = spec->language    ? spec->language
                        : spec->code_name ? language_by_extension(languages, spec->code_name)
@@ -218,7 +221,8 @@ static int copy_layers(const struct result *from, struct result *into)
 {
     int status = 0;
     for (size_t i = 0; status == 0 && i < from->layer_count; i++)
-        status = result_add_layer(into, from->layers[i].name, from->layers[i].active, "%s", from->layers[i].detail);
+        status = result_add_layer(into, from->layers[i].name, from->layers[i].active, "%s",
+                                  from->layers[i].detail);
     return status;
 }
 
@@ -228,14 +232,16 @@ static int collect(struct worker *worker, const struct spec *spec, struct result
     scope_fd target = collect_open_target_of(spec, err);
     if (target < 0 && (spec->output_directory || spec->output_fd >= 0))
         return target;
-    scope_fd output = openat(worker->lease.box.scratch_fd, "output", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    scope_fd output =
+        openat(worker->lease.box.scratch_fd, "output", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (output < 0)
         return result_add_omission(result, ".", "the output directory cannot be opened");
     return collect_files(output, target, &spec->limits, result, err);
 }
 
 static int run_in(struct worker *worker, const struct program *program, const struct spec *spec,
-                  const struct supervise_io *io, struct result *result, bool *ret_is_usable, struct error *err)
+                  const struct supervise_io *io, struct result *result, bool *ret_is_usable,
+                  struct error *err)
 {
     struct wasm_served served;
     int status = wasm_served_open(&served, &worker->lease.box, spec, program, err);
@@ -253,8 +259,8 @@ static int run_in(struct worker *worker, const struct program *program, const st
     return collect(worker, spec, result, err);
 }
 
-int wasm_pool_serve(struct wasm_pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
-                    struct error *err)
+int wasm_pool_serve(struct wasm_pool *pool, struct spec *spec, const struct supervise_io *io,
+                    struct result **ret, struct error *err)
 {
     if (!fits(spec))
         return -EAGAIN;

@@ -1,10 +1,11 @@
-/* Processes of the wasm engine that stay: each has Wasmtime and its modules ready, and runs one order after the other, every
- * one in a store of its own.
+/* Processes of the wasm engine that stay: each has Wasmtime and its modules ready, and runs one order after
+ * the other, every one in a store of its own.
  *
- * Theory of operation. Unlike a spare, such a process outlives its run: what keeps runs apart is WebAssembly, and around it
- * stands a box of the process engine. It is taken by one run at a time, which the usual supervisor watches as if it were a
- * box: its streams are pipes that the order carries, its end is told over a socket of its own, and to stop it is to end the process, which is then
- * not used again; nor is one that has left files, or has had many runs. */
+ * Theory of operation. Unlike a spare, such a process outlives its run: what keeps runs apart is WebAssembly,
+ * and around it stands a box of the process engine. It is taken by one run at a time, which the usual
+ * supervisor watches as if it were a box: its streams are pipes that the order carries, its end is told over
+ * a socket of its own, and to stop it is to end the process, which is then not used again; nor is one that
+ * has left files, or has had many runs. */
 #pragma once
 
 #include "engine/supervise.h"
@@ -17,8 +18,8 @@ struct wasm_pool;
 struct wasm_pool *wasm_pool_new(const struct policy *policy, const struct language_table *languages);
 
 /* Like keeper_run_validated. -EAGAIN: it is not for such a process, and nothing of it ran. */
-int wasm_pool_serve(struct wasm_pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
-                    struct error *err);
+int wasm_pool_serve(struct wasm_pool *pool, struct spec *spec, const struct supervise_io *io,
+                    struct result **ret, struct error *err);
 
 struct wasm_pool_state {
     int idle;

@@ -110,7 +110,8 @@ static int make_streams(struct box *box, int *ret_theirs)
 
 static void close_streams(struct box *box)
 {
-    int *fds[] = {&box->stdin_fd, &box->stdout_fd, &box->stderr_fd, &box->control_fd, &box->pidfd, &box->listener_fd};
+    int *fds[] = {&box->stdin_fd,   &box->stdout_fd, &box->stderr_fd,
+                  &box->control_fd, &box->pidfd,     &box->listener_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         scope_close_fd(fds[i]);
 }

@@ -5,7 +5,7 @@
 
 struct wasm_served {
     struct box box;
-    struct box *home; /* of the process */
+    struct box *home;     /* of the process */
     struct limits limits; /* a little above the run's: first Wasmtime has the chance to end it, and goes on */
     int64_t cpu_before_us;
 };
