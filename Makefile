@@ -45,7 +45,7 @@ bench:
 	@$(MAKE) --no-print-directory all
 	@setup/install-wasm languages $(BUILD)
 	@setup/install-python $(BUILD) bench
-	@bench/cold_start; cold=$$?; bench/warm_start; warm=$$?; bench/server; server=$$?; bench/upload && [ $$cold$$warm$$server = 000 ]
+	@bench/cold_start; cold=$$?; bench/warm_start; warm=$$?; bench/server; server=$$?; bench/wasm; wasm=$$?; bench/upload && [ $$cold$$warm$$server$$wasm = 0000 ]
 
 soak:
 	@setup/install build test

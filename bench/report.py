@@ -52,6 +52,17 @@ class Target:
         }
 
 
+@dataclass
+class Rate(Target):
+    """At least so much, not at most."""
+
+    def met(self):
+        return self.value is not None and self.value >= self.limit
+
+    def line(self):
+        return super().line().replace(" <= ", " >= ")
+
+
 def read_first(path, prefix=""):
     """The value of the first line with this prefix, e.g. of /proc/cpuinfo."""
     try:
