@@ -19,6 +19,7 @@ test:
 	@setup/install build test
 	@$(MAKE) --no-print-directory all
 	@setup/install-python $(BUILD) test
+	@setup/install-restricted
 	@setup/install-node $(BUILD)/node
 	@setup/install-wasm languages $(BUILD)
 	@tests/run $(BUILD)
@@ -27,6 +28,7 @@ test-sanitized:
 	@setup/install build test
 	@$(MAKE) --no-print-directory all
 	@setup/install-python $(BUILD) test
+	@setup/install-restricted
 	@tests/run --only sanitized-all $(BUILD)
 
 test-vm:
@@ -45,7 +47,7 @@ bench:
 	@$(MAKE) --no-print-directory all
 	@setup/install-wasm languages $(BUILD)
 	@setup/install-python $(BUILD) bench
-	@bench/cold_start; cold=$$?; bench/warm_start; warm=$$?; bench/server; server=$$?; bench/wasm; wasm=$$?; bench/upload && [ $$cold$$warm$$server$$wasm = 0000 ]
+	@bench/cold_start; cold=$$?; bench/warm_start; warm=$$?; bench/server; server=$$?; bench/wasm; wasm=$$?; bench/vet; vet=$$?; bench/upload && [ $$cold$$warm$$server$$wasm$$vet = 00000 ]
 
 soak:
 	@setup/install build test

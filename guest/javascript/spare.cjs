@@ -18,11 +18,11 @@ const { isMainThread } = require("worker_threads");
 const LENGTHS_SIZE = 8;
 const PROTOCOL = 1;
 
-function send(fd, header) {
+function send(fd, header, body = Buffer.alloc(0)) {
   const head = Buffer.from(JSON.stringify({ run: null, ...header }));
-  const frame = Buffer.alloc(LENGTHS_SIZE + head.length);
+  const frame = Buffer.concat([Buffer.alloc(LENGTHS_SIZE), head, body]);
   frame.writeUInt32LE(head.length, 0);
-  head.copy(frame, LENGTHS_SIZE);
+  frame.writeUInt32LE(body.length, 4);
   for (let at = 0; at < frame.length;) at += fs.writeSync(fd, frame, at);
 }
 
@@ -39,8 +39,7 @@ function read(fd, length) {
 function receive(fd) {
   const lengths = read(fd, LENGTHS_SIZE);
   const header = JSON.parse(read(fd, lengths.readUInt32LE(0)));
-  read(fd, lengths.readUInt32LE(4));
-  return header;
+  return { ...header, body: read(fd, lengths.readUInt32LE(4)) };
 }
 
 // Whether this node starts its program by the call that we stand in for.
@@ -81,6 +80,15 @@ function putInPlace(path) {
   });
 }
 
+// The vetter comes with the order. It only reads; what it says is said before the program is loaded.
+function vet(fd, { vet: order, body, path, waits }) {
+  const module = { exports: {} };
+  new Function("module", "require", body.toString())(module, require);
+  const report = module.exports.look(fs.readFileSync(path), order, path);
+  send(fd, { type: "vet" }, Buffer.from(JSON.stringify(report)));
+  if (waits) read(fd, 1); // the host lets it go
+}
+
 function main(fd) {
   if (!isKnown()) {
     send(fd, { type: "refused", text: `node ${process.versions.node} starts its programs in a way that is not known` });
@@ -89,6 +97,7 @@ function main(fd) {
   send(fd, { type: "ready", protocol: PROTOCOL, language: "javascript", version: process.versions.node });
   const order = receive(fd);
   if (order.type !== "main") process.reallyExit(0);
+  if (order.vet) vet(fd, order);
   fs.closeSync(fd);
   takeSurroundings(order);
   putInPlace(order.path);

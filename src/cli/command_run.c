@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,9 @@ static const struct option_row options[] = {
      "a limit of the compile step: memory=1G, wall=60s, …; may be repeated"},
     {"accept", 0, "NAME", "accept",
      "run even where this limit cannot be enforced: memory (then watched), cpus"},
+    {"vet", 0, "MODE", "vet",
+     "look at the code before it runs: off, warn (default; of cold runs only if asked for), block, "
+     "restricted, only"},
     {"spec", 0, "FILE", NULL,
      "read the spec from a JSON file (- for stdin); options given after it override"},
     {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
@@ -152,6 +156,19 @@ int run_options_parse(int argc, char **argv, struct run_options *into, struct er
         if (status != 0)
             return status;
     }
+}
+
+static int run_main(int argc, char **argv)
+{
+    struct error err = {0};
+    scope_spec *spec = spec_new();
+    struct run_options given = {.spec = spec};
+    int status = spec ? run_options_parse(argc, argv, &given, &err) : -ENOMEM;
+    if (status > 0)
+        return 0;
+    if (status < 0)
+        return run_options_fail(&err, given.json || run_options_ask_for_json(argc, argv));
+    return run_perform(&given);
 }
 
 const struct command command_run = {

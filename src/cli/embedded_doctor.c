@@ -24,6 +24,7 @@ static void examine(enum isolation engine, const struct policy *policy, struct f
     scope_spec *spec = spec_new();
     if (!spec)
         return;
+    spec->is_ours = true;
     int status = spec_set_proof(spec, engine, &ret->err);
     if (status == 0)
         status = spec_set(spec, "image", "host", &ret->err);

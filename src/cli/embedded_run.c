@@ -29,7 +29,7 @@ static int finish(const struct run_options *given, const struct result *result)
         report_text(STDERR_FILENO, result->errors.kept.data, result->errors.kept.length);
     report_returned(result);
     if (!given->quiet)
-        report_remarks(result);
+        report_remarks(result, given->spec->code_name);
     return result_exit_status(result);
 }
 
@@ -60,46 +60,40 @@ static int run_warm(const struct run_options *given, const struct policy *policy
     } else if (status == 0) {
         report_returned(result);
         if (!given->quiet)
-            report_remarks(result);
+            report_remarks(result, given->spec->code_name);
     }
     *ret_exit_status = status == 0 ? result_exit_status(result) : EXIT_STATUS_HOST_FAILURE;
     result_free(result);
     return status;
 }
 
-int run_main(int argc, char **argv)
+int run_perform(struct run_options *given)
 {
     struct error err = {0};
-    scope_spec *spec = spec_new();
-    struct run_options given = {.spec = spec};
-    int status = spec ? run_options_parse(argc, argv, &given, &err) : -ENOMEM;
-    if (status > 0)
-        return 0;
+    struct spec *spec = given->spec;
     struct policy policy = {0};
-    if (status == 0)
-        status = policy_load(given.config_path, &policy, &err);
-    if (status < 0)
-        return run_options_fail(&err, given.json || run_options_ask_for_json(argc, argv));
-    if (spec->stdin_kind == STDIN_NONE && !given.spec_from_stdin) {
+    if (policy_load(given->config_path, &policy, &err) < 0)
+        return run_options_fail(&err, given->json);
+    if (spec->stdin_kind == STDIN_NONE && !given->spec_from_stdin) {
         spec->stdin_kind = STDIN_DESCRIPTOR;
         spec->stdin_fd = STDIN_FILENO;
     }
     struct progress_line line = {0};
-    bool show_progress = !given.quiet && !given.json && isatty(STDERR_FILENO);
+    bool show_progress = !given->quiet && !given->json && isatty(STDERR_FILENO);
     progress_line_init(&line, &spec->limits);
     scope_fd cancel_fd = ending_signals_watch();
-    if (given.warm) {
+    if (given->warm) {
         int exit_status;
-        status = run_warm(&given, &policy, cancel_fd, &exit_status, &err);
+        int status = run_warm(given, &policy, cancel_fd, &exit_status, &err);
         if (status != -ENOENT) {
             policy_free(&policy);
-            return status < 0 ? run_options_fail(&err, given.json) : exit_status;
+            return status < 0 ? run_options_fail(&err, given->json) : exit_status;
         }
-        if (!given.quiet)
+        if (!given->quiet)
             report_error("no keeper is running (`cloche keep` starts one): the run is cold");
     }
     struct supervise_io io = {
-        .forward_fd = {given.json ? -1 : STDOUT_FILENO, given.json ? -1 : STDERR_FILENO},
+        .forward_fd = {given->json ? -1 : STDOUT_FILENO, given->json ? -1 : STDERR_FILENO},
         .for_terminal = {isatty(STDOUT_FILENO) == 1, isatty(STDERR_FILENO) == 1},
         .output = show_progress ? progress_line_output : NULL,
         .progress = show_progress ? progress_line_show : NULL,
@@ -107,12 +101,12 @@ int run_main(int argc, char **argv)
         .cancel_fd = cancel_fd,
     };
     struct result *result = NULL;
-    status = keeper_run(spec, &policy, &io, &result, &err);
+    int status = keeper_run(spec, &policy, &io, &result, &err);
     progress_line_clear(&line);
     policy_free(&policy);
     if (status < 0)
-        return run_options_fail(&err, given.json);
-    int exit_status = finish(&given, result);
+        return run_options_fail(&err, given->json);
+    int exit_status = finish(given, result);
     result_free(result);
     return exit_status;
 }

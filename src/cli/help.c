@@ -39,10 +39,11 @@ static void print_exit_codes(const char *prefix)
            "%s%d  the program itself exited with a code from %d to %d (--json has the exact one)\n"
            "%s%d  bad spec or usage; nothing was started\n"
            "%s%d  a layer of isolation is missing; nothing of the code ran\n"
-           "%s%d  the host failed\n",
-           prefix, prefix, EXIT_STATUS_PROGRAM_RESERVED, EXIT_STATUS_PROGRAM_RESERVED,
-           EXIT_STATUS_HOST_FAILURE, prefix, EXIT_STATUS_BAD_SPEC, prefix, EXIT_STATUS_LAYER_MISSING, prefix,
-           EXIT_STATUS_HOST_FAILURE);
+           "%s%d  the host failed\n"
+           "%s%d  the first filter blocked the code (--vet block); nothing of it ran\n",
+           prefix, prefix, EXIT_STATUS_PROGRAM_RESERVED, EXIT_STATUS_PROGRAM_RESERVED, EXIT_STATUS_LAST,
+           prefix, EXIT_STATUS_BAD_SPEC, prefix, EXIT_STATUS_LAYER_MISSING, prefix, EXIT_STATUS_HOST_FAILURE,
+           prefix, EXIT_STATUS_VETTED);
 }
 
 void help_print_overview(void)
@@ -53,7 +54,7 @@ void help_print_overview(void)
     printf("  cloche %-42s %s\n", "help [COMMAND]", "more about a command");
     printf("  cloche %-42s %s\n", "version", "the version");
     printf("  cloche %-42s %s\n\n", "--server URL COMMAND …",
-           "a server does it: run, doctor, sandbox, files, fork, top");
+           "a server does it: run, vet, doctor, sandbox, files, fork, top");
     printf("Exit codes of `cloche run`:\n");
     print_exit_codes("  ");
     printf("\nFirst steps:\n  cloche run -e 'print(1 + 1)'\n  cloche run --input sales.csv --output out "
@@ -135,5 +136,6 @@ void help_print_man(void)
         "line. The name "
         "of a limit sets its default, NAME.max its ceiling; further accept, image, image_store, isolation, "
         "isolation.min, "
-        "languages.\n");
+        "languages, vet, vet.min, vet.block_modules, vet.allow_modules, vet.only_modules, vet.block_calls, "
+        "vet.allow_calls.\n");
 }

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "engine/terminal_text.h"
+#include "spec/vet.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -78,8 +79,36 @@ void report_returned(const struct result *result)
     fflush(stdout);
 }
 
-void report_remarks(const struct result *result)
+enum { VET_LINES = 5 };
+
+/* The words are a guest's. Who asked for nothing else gets them on stdout, as compilers say it; otherwise
+ * they are remarks, and few. */
+static void remark_on_vet(const struct result *result, const char *name)
 {
+    bool is_asked = vet_report_mode(result->vet) == VET_only;
+    int fd = is_asked ? STDOUT_FILENO : STDERR_FILENO;
+    size_t count = vet_report_count(result->vet), shown = is_asked || count < VET_LINES ? count : VET_LINES;
+    scope_buffer text = {0};
+    for (size_t i = 0; i < shown; i++) {
+        struct vet_finding finding = vet_report_finding(result->vet, i);
+        if (is_asked)
+            buffer_print(&text, "%s:%lld:%lld: ", name, finding.line, finding.column);
+        else
+            buffer_print(&text, "cloche: vet: line %lld, column %lld: ", finding.line, finding.column);
+        buffer_print(&text, "%s; %s [%s]\n", finding.message, finding.advice, finding.rule);
+    }
+    long long more = (long long)(count - shown) + vet_report_more(result->vet);
+    if (more > 0)
+        buffer_print(&text, "%s%lld more findings\n", is_asked ? "" : "cloche: vet: and ", more);
+    report_text(fd, text.data, text.length);
+}
+
+void report_remarks(const struct result *result, const char *code_name)
+{
+    if (result->vet)
+        remark_on_vet(result, code_name ? code_name : "<code>");
+    if (result->cause == CAUSE_vetted && vet_report_mode(result->vet) == VET_only)
+        return;
     if (result->cause != CAUSE_exit && result->cause != CAUSE_signal && result->cause != CAUSE_cancelled)
         fprintf(stderr, "cloche: %s: %s\n", cause_names[result->cause],
                 result->detail[0] ? result->detail : cause_meanings[result->cause]);
@@ -88,7 +117,7 @@ void report_remarks(const struct result *result)
     else if (result->signal)
         fprintf(stderr, "cloche: the program was ended by signal %d (%s)\n", result->signal,
                 strsignal(result->signal));
-    if (result->exit_code >= EXIT_STATUS_PROGRAM_RESERVED && result->exit_code <= EXIT_STATUS_HOST_FAILURE)
+    if (result->exit_code >= EXIT_STATUS_PROGRAM_RESERVED && result->exit_code <= EXIT_STATUS_LAST)
         fprintf(stderr, "cloche: the program exited with %d, which is shown as %d\n", result->exit_code,
                 EXIT_STATUS_PROGRAM_RESERVED);
     if (result->output.dropped_bytes)

@@ -4,12 +4,13 @@
 #include "base/error.h"
 #include "spec/result.h"
 
-/* Closing remarks on stderr: why it was stopped, what was cut, what was collected or left out. Nothing for a
- * program that just ended. */
 /* What a function of a module returned, a value a line, on stdout. */
 void report_returned(const struct result *result);
 
-void report_remarks(const struct result *result);
+/* Closing remarks on stderr: why it was stopped, what was cut, what was collected or left out, what the first
+ * filter found. Nothing for a program that just ended. Code that was only looked at has its findings on
+ * stdout; there code_name (NULL: it has none) stands before each. */
+void report_remarks(const struct result *result, const char *code_name);
 
 /* Bytes of a guest; made harmless when the descriptor is a terminal. */
 void report_text(int fd, const char *data, size_t length);

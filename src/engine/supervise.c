@@ -52,6 +52,7 @@ struct supervisor {
     enum cause cause;
     bool program_ended;
     bool has_listened; /* for a farewell, once */
+    bool has_word;     /* the one that is waited for has come */
     int wait_status;
     int exec_error;
     bool chdir_failed;
@@ -384,6 +385,7 @@ enum {
     SLOT_PROCESS,
     SLOT_OOM,
     SLOT_CANCEL,
+    SLOT_WORD,
     SLOTS
 };
 
@@ -416,6 +418,8 @@ static void fill_slots(const struct supervisor *self, struct pollfd *slots)
     }
     if (!self->cancelled)
         slots[SLOT_CANCEL] = (struct pollfd){.fd = self->io->cancel_fd, .events = POLLIN};
+    if (self->io->word && !self->has_word && !self->stopping)
+        slots[SLOT_WORD] = (struct pollfd){.fd = self->io->word->fd, .events = POLLIN};
 }
 
 static void handle_slots(struct supervisor *self, const struct pollfd *slots)
@@ -452,6 +456,12 @@ static void handle_slots(struct supervisor *self, const struct pollfd *slots)
     if (slots[SLOT_CANCEL].revents) {
         self->cancelled = true;
         stop_box(self, CAUSE_cancelled);
+    }
+    if (slots[SLOT_WORD].revents) {
+        int status = self->io->word->hear(self->io->word->data);
+        self->has_word = status != 0;
+        if (status < 0)
+            stop_box(self, CAUSE_vetted);
     }
     if (slots[SLOT_PROCESS].revents)
         process_reap(self);

@@ -10,6 +10,15 @@ enum supervise_stream {
     STREAM_COUNT,
 };
 
+/* Something that the program says beside its streams, before it begins. `hear` is called when it can be read;
+ * it returns 0 when there is more to come, 1 when there is not, and a negative errno when the program must
+ * not begin: the run ends as vetted. */
+struct supervise_word {
+    int fd;
+    int (*hear)(void *data);
+    void *data;
+};
+
 struct supervise_io {
     /* Where output goes as it comes; -1: nowhere. Control characters are made visible for a terminal. */
     int forward_fd[STREAM_COUNT];
@@ -27,6 +36,7 @@ struct supervise_io {
     void (*ended)(void *data);
     /* An INIT_INTERRUPT that was given to init has become a signal, pending or delivered. May be NULL. */
     void (*interrupted)(void *data);
+    const struct supervise_word *word; /* may be NULL */
     int64_t lifetime_ms; /* 0: the limits of wall and CPU time are for the whole; else this is */
     int64_t asked_us;    /* when somebody asked for the run, for statistics; 0: unknown */
     int queued;          /* how many others wait for their turn behind it */

@@ -327,6 +327,10 @@ int context_open(struct spec *spec, const struct policy *policy, const struct co
         return error_host(err, -ENOMEM, "no memory for a context");
     }
     int status = context->cancel_fd < 0 ? error_host(err, -EMFILE, "cannot make a context") : 0;
+    if (status == 0 && policy->vet_min > VET_warn)
+        status = error_spec(err, "vet",
+                            "vet: runs of a context are not looked at, and the operator asks for '%s' (%s)",
+                            vet_mode_names[policy->vet_min], policy->source);
     if (status == 0)
         status = runner_prepare_spec(spec, err);
     if (status == 0)

@@ -5,6 +5,7 @@
 #include "keeper/burial.h"
 #include "keeper/collect.h"
 #include "keeper/lineage.h"
+#include "keeper/vetting.h"
 #include "keeper/run.h"
 #include "keeper/started.h"
 #include "keeper/stock.h"
@@ -384,6 +385,9 @@ static int run_in_spare(struct shelf *shelf, struct spec *spec, const struct sup
                         struct result **ret, struct error *err)
 {
     struct pool *pool = shelf->pool;
+    int checked = vetting_check(spec, shelf->stock.kind->language, err);
+    if (checked < 0)
+        return checked;
     scope_fd target = collect_open_target_of(spec, err);
     if (target < 0 && (spec->output_directory || spec->output_fd >= 0))
         return target;
@@ -391,7 +395,7 @@ static int run_in_spare(struct shelf *shelf, struct spec *spec, const struct sup
     int status = take(shelf, io->queued, &spare, err);
     if (status < 0)
         return status;
-    status = spare_run(spare, spec, io, target, ret, err);
+    status = spare_run(spare, spec, pool->policy, io, target, ret, err);
     if (status == 0) {
         spare->asked_us = io->asked_us;
         milestones_count(&pool->milestones, io->asked_us, *ret);

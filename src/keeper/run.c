@@ -4,8 +4,10 @@
 #include "base/scope.h"
 #include "keeper/collect.h"
 #include "keeper/lease.h"
+#include "keeper/vetting.h"
 #include "runtime/language.h"
 #include "runtime/program.h"
+#include "runtime/runner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ARTIFACT_MAX = 128 << 20 };
+enum { ARTIFACT_MAX = 128 << 20, VETTER_MS = 10000 };
+
+/* Ends of a run before its own program: not failures, but all that there is. */
+enum { STEP_NOT_COMPILED = 1, STEP_VETTED };
 
 /* All that the steps of one run share. */
 struct run {
@@ -166,11 +171,92 @@ static const struct language_step *choose_step(struct run *run)
     return &run->language->context;
 }
 
+/* The vetter's own terms: nothing of the run's is in its box but the code, as its input, which it only reads.
+ * A variable or a file of the user's could make another vetter of it. */
+static int make_vetter_spec(const struct run *run, struct spec *into, struct error *err)
+{
+    const struct spec *spec = run->spec;
+    into->isolation = spec->isolation;
+    into->limits = spec->compile_limits;
+    into->is_ours = true;
+    static const enum limit_field times[] = {LIMIT_wall, LIMIT_cpu};
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (into->limits.value[times[i]] > VETTER_MS)
+            into->limits.value[times[i]] = VETTER_MS;
+    into->stdin_kind = STDIN_BYTES;
+    if (string_list_copy(&into->accepted, &spec->accepted) < 0 || !(into->image = strdup(spec->image)) ||
+        vetting_write_input(spec, run->policy, &into->stdin_bytes) < 0)
+        return error_host(err, -ENOMEM, "no memory for a vetter");
+    return 0;
+}
+
+/* How the vetter ended decides: its report, or that there is none. */
+static int judge(const struct run *run, const struct result *vetter, struct result *result)
+{
+    const struct spec *spec = run->spec;
+    const struct buffer *said = &vetter->output.kept;
+    struct json_t *report =
+        vetter->cause == CAUSE_exit && vetter->exit_code == 0
+            ? vet_report_read(spec->vet, (struct slice){said->data ? said->data : "", said->length})
+            : NULL;
+    if (vetter->cause == CAUSE_cancelled) {
+        result->cause = CAUSE_cancelled;
+        result->signal = vetter->signal;
+        return STEP_VETTED;
+    }
+    if (!report && vetting_holds(spec))
+        report = vetting_failure(spec, vetter);
+    if (vetting_holds(spec) && (spec->vet == VET_only || vet_report_blocks(report))) {
+        vetting_stop(result, report);
+        result->isolation = spec->isolation;
+        result->usage = vetter->usage;
+        result->times = vetter->times;
+        return STEP_VETTED;
+    }
+    result_take_vet(result, report);
+    return 0;
+}
+
+/* In a box of its own, before there is one for the code. STEP_VETTED: there will be none. */
+static int vet_code(const struct run *run, struct result *result, struct error *err)
+{
+    const char *language = run->language->name;
+    int status = vetting_check(run->spec, language, err);
+    if (status < 0 || !vetting_is_due(run->spec, language, false))
+        return status;
+    if (!run->language->vet.run.count && vetting_holds(run->spec))
+        return error_spec(err, "vet", "vet: the operator's own '%s' has no vetter", language);
+    if (!run->language->vet.run.count)
+        return 0;
+    scope_spec *spec = spec_new();
+    struct result *vetter = result_new();
+    status = spec && vetter ? make_vetter_spec(run, spec, err)
+                            : error_host(err, -ENOMEM, "no memory for a vetter");
+    if (status == 0) {
+        struct run vetting = *run;
+        struct supervise_io io = silent_io;
+        io.cancel_fd = run->io->cancel_fd;
+        vetting.spec = spec;
+        vetting.target_fd = -1;
+        vetting.paths.code_name = run->language->vet_file;
+        struct step step = {
+            .limits = &spec->limits, .row = &run->language->vet, .code = runner_vetter(language), .io = &io};
+        status = run_step(&vetting, &step, vetter, err);
+    }
+    if (status == 0)
+        status = judge(run, vetter, result);
+    result_free(vetter);
+    return status;
+}
+
 static int run_code(struct run *run, struct result *result, struct error *err)
 {
     int status = choose_language(run, err);
-    if (status < 0)
+    if (status == 0 && !run->spec->is_ours)
+        status = vet_code(run, result, err);
+    if (status != 0)
         return status;
+    scope_buffer restricted = {0};
     scope_buffer artifact = {0};
     const struct language_step *row = choose_step(run);
     struct step step = {.limits = &run->spec->limits,
@@ -179,6 +265,11 @@ static int run_code(struct run *run, struct result *result, struct error *err)
                         /* A row that names no program of the image runs the code itself, or has it run. */
                         .code_executable = row->find.count == 0 || strcmp(row->run.items[0], "{code}") == 0,
                         .io = run->io};
+    if (run->spec->vet == VET_restricted) {
+        if (vetting_write_restricted(run->spec, run->paths.code_name, &restricted) < 0)
+            return error_host(err, -ENOMEM, "no memory for the code");
+        step.code = (struct slice){restricted.data, restricted.length};
+    }
     if (run->language->has_compile) {
         result->compile = result_new();
         if (!result->compile)
@@ -195,7 +286,7 @@ static int run_code(struct run *run, struct result *result, struct error *err)
         if (status < 0)
             return status;
         if (result->compile->cause != CAUSE_exit || result->compile->exit_code != 0)
-            return 1;
+            return STEP_NOT_COMPILED;
         step.code = (struct slice){artifact.data ? artifact.data : "", artifact.length};
         run->paths.code_name = run->language->artifact;
     }
@@ -265,7 +356,7 @@ int keeper_run_validated(struct spec *spec, const struct policy *policy, const s
         status = language_table_load(&policy->languages, &run.languages, err);
         if (status == 0)
             status = run_code(&run, result, err);
-        if (status > 0)
+        if (status == STEP_NOT_COMPILED)
             take_compile_failure(result, io);
         language_table_free(&run.languages);
     }

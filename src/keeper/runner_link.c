@@ -66,6 +66,25 @@ int runner_link_next(struct runner_link *link, int timeout_ms, struct runner_eve
     }
 }
 
+int runner_link_hear(struct runner_link *link, struct runner_event *ret, struct error *err)
+{
+    for (;;) {
+        int status = runner_reader_next(&link->reader, ret, err);
+        if (status != 0)
+            return status;
+        char chunk[65536];
+        ssize_t length = recv(link->fd, chunk, sizeof chunk, MSG_DONTWAIT);
+        if (length < 0 && errno == EINTR)
+            continue;
+        if (length < 0 && errno == EAGAIN)
+            return 0;
+        if (length <= 0)
+            return error_host(err, -EPIPE, "the interpreter is gone");
+        if ((status = runner_reader_feed(&link->reader, chunk, (size_t)length, err)) < 0)
+            return status;
+    }
+}
+
 int runner_link_await_ready(struct runner_link *link, int timeout_ms, struct error *err)
 {
     struct runner_event event;

@@ -22,5 +22,8 @@ int runner_link_send(struct runner_link *link, const struct buffer *frame, const
  * the next call. */
 int runner_link_next(struct runner_link *link, int timeout_ms, struct runner_event *ret, struct error *err);
 
+/* What has come by now, without waiting: 1: an event; 0: there is none yet; -EPIPE: there will be none. */
+int runner_link_hear(struct runner_link *link, struct runner_event *ret, struct error *err);
+
 /* The next event must be that the runner is ready. */
 int runner_link_await_ready(struct runner_link *link, int timeout_ms, struct error *err);

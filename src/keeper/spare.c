@@ -5,8 +5,10 @@
 #include "base/scope.h"
 #include "engine/launch.h"
 #include "keeper/started.h"
+#include "keeper/vetting.h"
 #include "os/mount.h"
 #include "os/process.h"
+#include "runtime/runner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -161,8 +163,8 @@ static int write_code(const struct spare *spare, const char *name, const struct 
     return code->length ? file_write_all(fd, code->data, code->length) : 0;
 }
 
-static int give_program(struct spare *spare, const struct spec *spec, struct process_apart *ret_apart,
-                        struct error *err)
+static int give_program(struct spare *spare, const struct spec *spec, const struct json_t *vet,
+                        struct process_apart *ret_apart, struct error *err)
 {
     struct box *box = &spare->lease.box;
     const char *name = language_code_name(spare->languages, spare->language, spec->code_name);
@@ -177,50 +179,62 @@ static int give_program(struct spare *spare, const struct spec *spec, struct pro
                                    .rlimit_count = list_rlimits(spare, rlimits)};
     if (spare->kind->preloads) /* it is all there: it need not read its own file */
         order.code = (struct slice){spec->code.data ? spec->code.data : "", spec->code.length};
+    else if (vet) /* it brings none of its own, for most have nothing to look at */
+        order.code = runner_vetter(spare->kind->language);
+    bool is_held = vet && vetting_holds(spec);
+    order.vet = vet;
     scope_buffer frame = {0};
     int status = spare->started ? started_program(spare, &program, err) : 0;
     if (spare->started) {
         order.command = &program.arguments;
         order.environment = &program.environment;
     }
-    order.waits = spare->kind->preloads; /* it has things to do while we write its file */
-    if (status == 0 && !order.waits)
+    bool is_late = spare->kind->preloads; /* it has things to do while we write its file */
+    order.waits = is_late || is_held;
+    if (status == 0 && !is_late)
         status = write_code(spare, name, &spec->code);
     if (status == 0)
         status = runner_write_main(&frame, &order);
     struct process_apart apart = {0};
-    if (spare->is_alone && order.waits) /* it is let go before its first line: a program sees all its CPUs */
+    if (spare->is_alone && is_late) /* it is let go before its first line: a program sees all its CPUs */
         process_stay_apart(&apart, box->program_pid);
     box->started_us = clock_monotonic_us();
     if (status == 0)
         status = runner_link_send(&spare->link, &frame, NULL, 0);
-    if (status == 0 && order.waits)
+    if (status == 0 && is_late)
         status = write_code(spare, name, &spec->code);
     process_let_roam(&apart);
-    if (status == 0 && order.waits)
+    if (status == 0 && order.waits && !is_held) /* else when it was looked at */
         status = send(spare->link.fd, "g", 1, MSG_NOSIGNAL) == 1 ? 0 : -errno;
     *ret_apart = apart;
     return status < 0 ? error_host(err, status, "cannot give a spare its program") : 0;
 }
 
-int spare_run(struct spare *spare, const struct spec *spec, const struct supervise_io *io, int target_fd,
-              struct result **ret, struct error *err)
+int spare_run(struct spare *spare, const struct spec *spec, const struct policy *policy,
+              const struct supervise_io *io, int target_fd, struct result **ret, struct error *err)
 {
     struct box *box = &spare->lease.box;
+    struct vetting vetting __attribute__((cleanup(vetting_close)));
+    struct supervise_io own_io = *io;
     struct process_apart apart = {0};
     int status = spare_take_limits(spare, &spec->limits, err);
     box->spec = spec;
     if (status == 0 && spec->grant_count)
         status = box->engine->show_inputs(box, err);
+    vetting_open(&vetting, spec, policy, spare->kind->language, &spare->link);
+    if (vetting.order && vetting_holds(spec))
+        own_io.word = &vetting.word;
     if (status == 0)
-        status = give_program(spare, spec, &apart, err);
+        status = give_program(spare, spec, vetting.order, &apart, err);
     if (status < 0) {
         process_roam(&apart);
         return -EAGAIN; /* it died while it waited, or cannot serve: nothing of the program has begun */
     }
     spare->result->isolation = spec->isolation;
-    status = supervise_run(box, io, spare->result, err);
+    status = supervise_run(box, &own_io, spare->result, err);
     process_roam(&apart);
+    if (status == 0)
+        vetting_finish(&vetting, spare->result);
     if (status == 0)
         status = lease_collect(&spare->lease, target_fd, spare->result, err);
     if (status == 0) {

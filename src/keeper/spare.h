@@ -36,8 +36,8 @@ bool spare_is_dead(const struct spare *spare);
 
 /* Runs the spec's code in it until nothing of it runs any more, and collects. The spare's result is the run's
  * then, and the caller's. -EAGAIN: nothing of it has begun, another box may do. */
-int spare_run(struct spare *spare, const struct spec *spec, const struct supervise_io *io, int target_fd,
-              struct result **ret, struct error *err);
+int spare_run(struct spare *spare, const struct spec *spec, const struct policy *policy,
+              const struct supervise_io *io, int target_fd, struct result **ret, struct error *err);
 
 /* Memory that it shares with nobody. */
 int64_t spare_private_bytes(const struct spare *spare);

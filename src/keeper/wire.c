@@ -178,10 +178,11 @@ static json_t *grants_to_json(const struct spec *spec)
 json_t *wire_from_spec(const struct spec *spec)
 {
     return json_pack(
-        "{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, s:I}", "code",
-        spec->has_code, "language", spec->language, "code_name", spec->code_name, "image", spec->image, "cwd",
-        spec->working_directory, "output", spec->output_directory, "isolation", (int)spec->isolation,
-        "command", list_to_json(&spec->command), "arguments", list_to_json(&spec->arguments), "environment",
+        "{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, s:I}", "code",
+        spec->has_code, "vet", spec->has_vet ? vet_mode_names[spec->vet] : NULL, "language", spec->language,
+        "code_name", spec->code_name, "image", spec->image, "cwd", spec->working_directory, "output",
+        spec->output_directory, "ours", spec->is_ours, "isolation", (int)spec->isolation, "command",
+        list_to_json(&spec->command), "arguments", list_to_json(&spec->arguments), "environment",
         list_to_json(&spec->environment), "accepted", list_to_json(&spec->accepted), "limits",
         limits_to_json(&spec->limits, spec->limit_set), "compile_limits",
         limits_to_json(&spec->compile_limits, spec->compile_limit_set), "grants", grants_to_json(spec),
@@ -259,7 +260,10 @@ int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
                  {"environment", &into->environment},
                  {"accepted", &into->accepted},
                  {"host", &into->host}};
+    const char *vet = json_string_value(json_object_get(object, "vet"));
     int status = json_is_object(object) ? 0 : -EPROTO;
+    if (vet)
+        status = spec_set(into, "vet", vet, err);
     for (size_t i = 0; status == 0 && i < sizeof texts / sizeof *texts; i++)
         status = take_text(object, texts[i].name, texts[i].into);
     for (size_t i = 0; status == 0 && i < sizeof lists / sizeof *lists; i++)
@@ -271,6 +275,7 @@ int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
     into->isolation = (enum isolation)isolation;
     const json_t *fuel = json_object_get(object, "fuel");
     into->fuel = json_is_integer(fuel) ? json_integer_value(fuel) : -1;
+    into->is_ours = json_is_true(json_object_get(object, "ours"));
     into->has_code = json_is_true(json_object_get(object, "code"));
     take_limits(object, "limits", &into->limits, into->limit_set);
     take_limits(object, "compile_limits", &into->compile_limits, into->compile_limit_set);
@@ -283,8 +288,8 @@ json_t *wire_from_result(const struct result *result)
 {
     const struct result_usage *usage = &result->usage;
     return json_pack(
-        "{s:i, s:i, s:i, s:s, s:o, s:I, s:I, s:b, s:I, s:I, s:[I, I, I, I, I, I]}", "cause",
-        (int)result->cause, "exit_code", result->exit_code, "signal", result->signal, "detail",
+        "{s:O?, s:i, s:i, s:i, s:s, s:o, s:I, s:I, s:b, s:I, s:I, s:[I, I, I, I, I, I]}", "vet", result->vet,
+        "cause", (int)result->cause, "exit_code", result->exit_code, "signal", result->signal, "detail",
         result->detail, "returned", list_to_json(&result->returned), "stdout_dropped",
         (json_int_t)result->output.dropped_bytes, "stderr_dropped", (json_int_t)result->errors.dropped_bytes,
         "left_behind", result->left_behind, "files", (json_int_t)result->file_count, "omissions",
@@ -310,6 +315,9 @@ int wire_to_result(const json_t *object, struct result *into)
     if (status < 0)
         return status;
     into->omissions_uncounted = json_integer_value(json_object_get(object, "omissions"));
+    const json_t *vet = json_object_get(object, "vet");
+    if (json_is_object(vet))
+        result_take_vet(into, vet_report_copy(vet_report_mode(vet), vet));
     const json_t *usage = json_object_get(object, "usage");
     int64_t *const numbers[] = {&into->usage.wall_us,       &into->usage.cpu_user_us,
                                 &into->usage.cpu_system_us, &into->usage.peak_memory_bytes,

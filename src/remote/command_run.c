@@ -15,6 +15,8 @@
 #include <errno.h>
 #include <string.h>
 
+enum { HTTP_UNPROCESSABLE = 422 };
+
 struct remote_run {
     struct http *http;
     const struct run_options *given;
@@ -85,9 +87,15 @@ static int ask(struct remote_run *run, json_t *body, struct error *err)
                              .data = &reader,
                              .ends_gently = true};
     int status = http_perform(run->http, &call, err);
-    if (status == 0 && !is_streamed)
+    bool is_refused = status < 0 && call.status == HTTP_UNPROCESSABLE;
+    if ((status == 0 && !is_streamed) || is_refused)
         run->result =
             json_loadb(call.answer.data ? call.answer.data : "", call.answer.length, JSON_ALLOW_NUL, NULL);
+    if (is_refused && json_object_get(run->result, "vet")) { /* a refusal that is a result, too */
+        json_object_del(run->result, "error");
+        *err = (struct error){0};
+        status = 0;
+    }
     if (status == 0 && !run->result)
         status = error_host(err, -EPROTO, "the server's answer has no result");
     buffer_free(&call.answer);
@@ -124,7 +132,7 @@ static int finish(const struct remote_run *run)
             report_text(STDERR_FILENO, words, strlen(words));
         report_returned(result);
         if (!run->given->quiet)
-            report_remarks(result);
+            report_remarks(result, run->given->spec->code_name);
     }
     result_free(result);
     return exit_status;
@@ -167,25 +175,19 @@ static int finish_cancelled(const struct run_options *given)
     return 128 + 9;
 }
 
-int run_main(int argc, char **argv)
+int run_perform(struct run_options *given)
 {
     struct error err = {0};
-    scope_spec *spec = spec_new();
-    struct run_options given = {.spec = spec};
-    int status = spec ? run_options_parse(argc, argv, &given, &err) : -ENOMEM;
-    if (status > 0)
-        return 0;
-    if (status < 0)
-        return run_options_fail(&err, given.json || run_options_ask_for_json(argc, argv));
-    struct remote_run run = {.given = &given, .output_fd = -1, .err = &err};
+    const struct spec *spec = given->spec;
+    struct remote_run run = {.given = given, .output_fd = -1, .err = &err};
     for (int i = 0; i < LIMIT_FIELDS; i++)
         run.limits.value[i] = spec->limit_set[i] ? spec->limits.value[i] : limit_rows[i].normal;
-    run.shows_progress = !given.quiet && !given.json && isatty(STDERR_FILENO);
+    run.shows_progress = !given->quiet && !given->json && isatty(STDERR_FILENO);
     progress_line_init(&run.line, &run.limits);
-    status = perform(&run, &err);
+    int status = perform(&run, &err);
     int exit_status = status == 0            ? finish(&run)
-                      : status == -ECANCELED ? finish_cancelled(&given)
-                                             : run_options_fail(&err, given.json);
+                      : status == -ECANCELED ? finish_cancelled(given)
+                                             : run_options_fail(&err, given->json);
     json_decref(run.result);
     string_list_free(&run.uploads);
     scope_close_fd(&run.output_fd);

@@ -17,8 +17,8 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-const struct command *const commands[] = {&command_run,   &command_doctor, &command_sandbox,
-                                          &command_files, &command_fork,   &command_top};
+const struct command *const commands[] = {&command_run,   &command_vet,  &command_doctor, &command_sandbox,
+                                          &command_files, &command_fork, &command_top};
 const size_t command_count = sizeof commands / sizeof *commands;
 
 static const char *server_url;

@@ -76,6 +76,9 @@ int result_read(const json_t *object, struct result *into)
     snprintf(into->detail, sizeof into->detail, "%s", text_of(object, "detail"));
     snprintf(into->denied_syscall, sizeof into->denied_syscall, "%s", text_of(object, "denied_syscall"));
     snprintf(into->trap, sizeof into->trap, "%s", text_of(object, "trap"));
+    const json_t *vet = json_object_get(object, "vet");
+    if (json_is_object(vet))
+        result_take_vet(into, vet_report_copy(vet_report_mode(vet), vet));
     int status = read_files(object, into);
     size_t index;
     json_t *item;

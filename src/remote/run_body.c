@@ -160,6 +160,7 @@ int run_body_make(struct run_options *given, json_t **ret, struct error *err)
     set_text(body, "call", spec->call);
     if (spec->fuel >= 0)
         json_object_set_new(body, "fuel", json_integer(spec->fuel));
+    set_text(body, "vet", spec->has_vet ? vet_mode_names[spec->vet] : NULL);
     set_text(body, "isolation", spec->has_isolation ? isolation_names[spec->isolation] : NULL);
     json_object_set_new(body, "limits", run_body_limits(&spec->limits, spec->limit_set));
     json_object_set_new(body, "compile_limits",

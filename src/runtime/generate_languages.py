@@ -6,9 +6,10 @@ import json
 import sys
 
 ROW_KEYS = {"name", "extensions", "find", "file", "run", "probe", "compile", "environment", "missing",
-            "context", "spare", "engine"}
+            "context", "spare", "engine", "vet"}
 COMPILE_KEYS = {"find", "run", "environment", "artifact"}
 CONTEXT_KEYS = {"file", "run"}
+VET_KEYS = {"file", "run"}
 SPARE_KEYS = {"file", "run", "stays"}
 
 
@@ -45,6 +46,9 @@ def language(row):
     if spare:
         check_keys(spare, SPARE_KEYS)
         spare = {**spare, "environment": row.get("environment", {})}
+    vet = row.get("vet")
+    if vet:
+        check_keys(vet, VET_KEYS)
     return f"""    {{
         .name = {text(row["name"])},
         .extensions = {string_list(row.get("extensions"))},
@@ -61,6 +65,8 @@ def language(row):
         .spare_file = {text(spare["file"] if spare else None)},
         .spare_stays = {"true" if spare and spare.get("stays") else "false"},
         .spare = {step(spare) if spare else "{{0}}"},
+        .vet_file = {text(vet["file"] if vet else None)},
+        .vet = {step(vet) if vet else "{{0}}"},
     }},
 """
 

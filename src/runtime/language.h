@@ -35,6 +35,9 @@ struct language {
     char *spare_file;
     bool spare_stays;           /* the interpreter reads the file again later */
     struct language_step spare; /* empty: there is none */
+    /* The program that looks at code before it runs (spec/vet.h); of built-in rows, too. */
+    char *vet_file;
+    struct language_step vet;
 };
 
 struct language_table {

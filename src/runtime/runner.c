@@ -14,9 +14,9 @@
     }
 
 static const struct runner runners[] = {
-    {"python", PACKED(runner_python), PACKED(runner_python)},
-    {"javascript", PACKED(runner_javascript), PACKED(runner_javascript_spare)},
-    {"bash", PACKED(runner_bash), PACKED(runner_bash)},
+    {"python", PACKED(runner_python), PACKED(runner_python_vet), PACKED(runner_python)},
+    {"javascript", PACKED(runner_javascript), PACKED(runner_javascript_vet), PACKED(runner_javascript_spare)},
+    {"bash", PACKED(runner_bash), {0}, PACKED(runner_bash)},
 };
 
 const struct runner *runner_find(const char *language)
@@ -35,6 +35,17 @@ int runner_names(struct buffer *into)
     return status;
 }
 
+struct slice runner_vetter(const char *language)
+{
+    const struct runner *runner = runner_find(language);
+    return runner ? runner->vetter : (struct slice){0};
+}
+
+struct slice runner_restricted(void)
+{
+    return (struct slice){(const char *)runner_python_restricted, sizeof runner_python_restricted};
+}
+
 /* The code is the runner's, which is told where its channel is. */
 static int give_code(struct spec *spec, struct slice code, struct error *err)
 {
@@ -43,7 +54,7 @@ static int give_code(struct spec *spec, struct slice code, struct error *err)
     if (buffer_append(&spec->code, code.data, code.length) < 0 ||
         string_list_add(&spec->arguments, channel) < 0)
         return error_host(err, -ENOMEM, "cannot load the runner");
-    spec->has_code = true;
+    spec->has_code = spec->is_ours = true;
     spec->stdin_kind = STDIN_NONE;
     return 0;
 }

@@ -308,10 +308,11 @@ int runner_write_main(struct buffer *into, const struct runner_program *program)
     for (size_t i = 0; rlimits && i < program->rlimit_count; i++)
         json_array_append_new(rlimits, json_pack("[i, I]", program->rlimits[i].resource,
                                                  (json_int_t)program->rlimits[i].value));
-    return write_frame(into,
-                       json_pack("{s:s, s:b, s:s, s:o, s:o, s:o, s:o}", "type", "main", "waits",
-                                 program->waits, "path", program->path, "arguments",
-                                 json_of_list(program->arguments), "command", json_of_list(program->command),
-                                 "environment", json_of_list(program->environment), "rlimits", rlimits),
-                       program->code.data ? program->code : (struct slice){"", 0});
+    json_t *header = json_pack("{s:s, s:b, s:s, s:o, s:o, s:o, s:o}", "type", "main", "waits", program->waits,
+                               "path", program->path, "arguments", json_of_list(program->arguments),
+                               "command", json_of_list(program->command), "environment",
+                               json_of_list(program->environment), "rlimits", rlimits);
+    if (header && program->vet)
+        json_object_set(header, "vet", (json_t *)(uintptr_t)program->vet);
+    return write_frame(into, header, program->code.data ? program->code : (struct slice){"", 0});
 }

@@ -28,6 +28,7 @@ enum {
     X(progress)                                                                                              \
     X(refused)                                                                                               \
     X(completeness)                                                                                          \
+    X(vet)                                                                                                   \
     X(end)
 
 enum runner_event_kind {
@@ -128,7 +129,8 @@ struct runner_program {
     struct slice code;
     const struct runner_rlimit *rlimits; /* that it puts on first */
     size_t rlimit_count;
-    bool waits; /* for a byte behind the frame, until which it only prepares */
+    bool waits;               /* for a byte behind the frame, until which it only prepares */
+    const struct json_t *vet; /* what its vetter is told; NULL: nothing */
 };
 
 /* Tells it to become a program: no word of the protocol comes from it any more. */

@@ -49,7 +49,7 @@ static struct spec *make_spec(const struct server *server, struct error *err)
         spec_free(spec);
         return NULL;
     }
-    spec->has_code = true;
+    spec->has_code = spec->is_ours = true;
     spec->isolation = server->policy.isolation;
     return spec;
 }

@@ -36,6 +36,24 @@ static int await(struct run_job *job, struct error *err)
     }
 }
 
+/* Code that the first filter blocked: nothing of it ran, so it is a refusal; with all that a result has. */
+static int reply_vetted(struct run_job *job, struct error *err)
+{
+    json_t *object = run_job_finish_object(job, err);
+    if (!object)
+        return exchange_reply_problem(job->exchange, err);
+    json_object_set_new(object, "error",
+                        json_pack("{s:s, s:s, s:s, s:s}", "code", "vetted", "message",
+                                  json_string_value(json_object_get(object, "detail")), "field", "code",
+                                  "hint", "vet.findings says what and where, and what to do instead"));
+    return exchange_reply_json(job->exchange, 422, object);
+}
+
+static bool is_refused(const struct result *result)
+{
+    return result->cause == CAUSE_vetted && vet_report_mode(result->vet) != VET_only;
+}
+
 static int answer_whole(struct run_job *job)
 {
     struct error err = {0};
@@ -45,6 +63,11 @@ static int answer_whole(struct run_job *job)
         status = await(job, &err);
     if (status > 0) {
         metrics_count_run(&job->server->metrics, job->result->cause, clock_monotonic_us() - job->started_us);
+        if (is_refused(job->result)) {
+            status = reply_vetted(job, &err);
+            run_job_close(job);
+            return status;
+        }
         status = run_job_finish(job, &text, &err);
     } else {
         atomic_fetch_add(&job->server->metrics.runs_refused, 1);

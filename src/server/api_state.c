@@ -269,6 +269,7 @@ static json_t *examine(struct server *server, enum isolation isolation)
     json_t *answer = json_pack("{s:s}", "isolation", isolation_names[isolation]), *told = NULL;
     int status = spec && result ? spec_set_proof(spec, isolation, &err) : -ENOMEM;
     if (status == 0) {
+        spec->is_ours = true;
         spec->limits.value[LIMIT_wall] = DOCTOR_WALL_MS;
         spec->limit_set[LIMIT_wall] = true;
         struct client_run run = {.spec = spec, .fds = {-1, -1, -1}, .wants_json = true, .cancel_fd = -1};

@@ -12,11 +12,12 @@
 /* Those that a spec has too; paths of the host, and limits to do without, are none of a client's business. */
 static const char *const spec_fields[] = {"language",       "code",      "command", "args",  "env",
                                           "image",          "isolation", "cwd",     "stdin", "limits",
-                                          "compile_limits", "call",      "host",    "fuel",  NULL};
+                                          "compile_limits", "call",      "host",    "fuel",  "vet",
+                                          NULL};
 static const char *const all_fields[] = {
     "language", "code",         "command",        "args",  "env",    "image",   "isolation", "cwd",
     "stdin",    "limits",       "compile_limits", "files", "preset", "collect", "warm",      "stream",
-    "name",     "stdin_base64", "code_base64",    "call",  "host",   "fuel",    NULL};
+    "name",     "stdin_base64", "code_base64",    "call",  "host",   "fuel",    "vet",       NULL};
 static const char *const file_fields[] = {"name", "content_base64", "content", "upload", NULL};
 
 static const struct {

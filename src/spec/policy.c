@@ -99,6 +99,14 @@ static int policy_set(struct policy *policy, const char *key, const char *value,
             policy->isolation = (enum isolation)found;
         return 0;
     }
+    if (strcmp(key, "vet") == 0 || strcmp(key, "vet.min") == 0) {
+        int found = vet_mode_find(value, err);
+        if (found < 0)
+            return found;
+        *(key[3] ? &policy->vet_min : &policy->vet) = (enum vet_mode)found;
+        policy->vet_set |= !key[3];
+        return 0;
+    }
     if (strcmp(key, "image") == 0)
         return policy_set_text(&policy->image, value);
     if (strcmp(key, "image_store") == 0)
@@ -108,6 +116,8 @@ static int policy_set(struct policy *policy, const char *key, const char *value,
     if (strcmp(key, "languages") == 0)
         return string_list_add(&policy->languages, value);
     int taken = policy_set_server(policy, key, value, err);
+    if (taken == 0)
+        taken = vet_policy_set(&policy->vetting, key, value, err);
     if (taken != 0)
         return taken < 0 ? taken : 0;
     return policy_set_limit(policy, key, value, err);
@@ -164,6 +174,7 @@ int policy_load(const char *path, struct policy *ret, struct error *err)
 {
     *ret = (struct policy){.isolation = ISOLATION_CONTAINER,
                            .isolation_min = ISOLATION_PROCESS,
+                           .vet = VET_warn,
                            .server = {.queue_depth = 256, .queue_wait_ms = 30000},
                            .upload_quota_bytes = UPLOAD_QUOTA,
                            .upload_lifetime_ms = UPLOAD_LIFETIME_MS,
@@ -198,6 +209,7 @@ void policy_free(struct policy *policy)
 {
     free(policy->image);
     free(policy->image_store);
+    vet_policy_free(&policy->vetting);
     string_list_free(&policy->accepted);
     string_list_free(&policy->languages);
     policy->image = policy->image_store = NULL;

@@ -6,6 +6,11 @@
  *   image = data             the default image
  *   isolation = container    the default engine
  *   isolation.min = container
+ *   vet = warn               the mode of the first filter (spec/vet.h) for runs that name none
+ *   vet.min = block          the least strict that a run may ask for
+ *   vet.block_modules = os, shutil     what it finds beside the built-in lists; also vet.allow_modules, which
+ *                            takes from those, vet.only_modules (all others are found), vet.block_calls and
+ *                            vet.allow_calls (may be given several times)
  *   accept = memory          every run does without this limit where the host cannot enforce it, or cpus
  *   image_store = /srv/images
  *   languages = /etc/cloche/ruby.json      (may be given several times)
@@ -18,6 +23,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "spec/limits.h"
+#include "spec/vet.h"
 
 #include <stdbool.h>
 
@@ -42,6 +48,9 @@ struct policy {
     struct limits ceilings;
     enum isolation isolation;
     enum isolation isolation_min;
+    enum vet_mode vet, vet_min;
+    bool vet_set; /* by the operator: runs are vetted also where it costs time */
+    struct vet_policy vetting;
     struct string_list accepted; /* of spec_acceptable */
     char *image;
     char *image_store; /* NULL: the default place */

@@ -1,6 +1,9 @@
 #include "spec/result.h"
 
+#include "spec/vet.h"
+
 #include <errno.h>
+#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +49,7 @@ void result_free(struct result *result)
     }
     string_list_free(&result->returned);
     result_free(result->compile);
+    json_decref(result->vet);
     free(result);
 }
 
@@ -119,8 +123,18 @@ int result_add_layer(struct result *result, const char *name, bool active, const
     return 0;
 }
 
+void result_take_vet(struct result *result, json_t *report)
+{
+    json_decref(result->vet);
+    result->vet = report;
+}
+
 int result_exit_status(const struct result *result)
 {
+    if (result->cause == CAUSE_vetted)
+        return vet_report_mode(result->vet) != VET_only ? EXIT_STATUS_VETTED
+               : vet_report_count(result->vet) > 0      ? 1
+                                                        : 0;
     if (result->cause == CAUSE_host_failure)
         return EXIT_STATUS_HOST_FAILURE;
     if (result->signal)
@@ -130,7 +144,7 @@ int result_exit_status(const struct result *result)
     bool stopped = result->cause != CAUSE_exit && result->cause != CAUSE_signal;
     if (stopped && result->exit_code <= 0)
         return 128 + 9; /* it ended by itself in the last moment, but past a limit: no success */
-    if (result->exit_code >= EXIT_STATUS_PROGRAM_RESERVED && result->exit_code <= EXIT_STATUS_HOST_FAILURE)
+    if (result->exit_code >= EXIT_STATUS_PROGRAM_RESERVED && result->exit_code <= EXIT_STATUS_LAST)
         return EXIT_STATUS_PROGRAM_RESERVED;
     return result->exit_code;
 }

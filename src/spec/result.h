@@ -20,6 +20,7 @@
     X(denied_syscall, "a system call that ends the box was made")                                            \
     X(trap, "WebAssembly code did what it must not, and was ended")                                          \
     X(cancelled, "the run was cancelled")                                                                    \
+    X(vetted, "the code was looked at, and did not run")                                                     \
     X(host_failure, "the host failed; not the program's fault")
 
 enum cause {
@@ -94,7 +95,11 @@ struct result {
     size_t layer_count;
     bool left_behind;       /* something of the box could not be removed: `cloche reap` will */
     struct result *compile; /* the compile step's result; NULL when there was none */
+    struct json_t *vet;     /* a report of spec/vet.h; NULL when the code was not looked at */
 };
+
+/* Takes the report, in place of another. */
+void result_take_vet(struct result *result, struct json_t *report);
 
 struct result *result_new(void);
 void result_free(struct result *result);
@@ -119,4 +124,6 @@ enum {
     EXIT_STATUS_BAD_SPEC = 250,
     EXIT_STATUS_LAYER_MISSING = 251,
     EXIT_STATUS_HOST_FAILURE = 252,
+    EXIT_STATUS_VETTED = 253,
+    EXIT_STATUS_LAST = EXIT_STATUS_VETTED,
 };

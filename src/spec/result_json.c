@@ -137,6 +137,8 @@ static json_t *result_object(const struct result *result)
     json_object_set_new(object, "layers", layers_to_json(result));
     if (result->left_behind)
         json_object_set_new(object, "left_behind", json_true());
+    if (result->vet)
+        json_object_set(object, "vet", result->vet);
     if (result->compile)
         json_object_set_new(object, "compile", result_object(result->compile));
     return object;

@@ -112,6 +112,16 @@ static int set_isolation(struct spec *spec, const char *value, struct error *err
     return 0;
 }
 
+static int set_vet(struct spec *spec, const char *value, struct error *err)
+{
+    int found = vet_mode_find(value, err);
+    if (found < 0)
+        return found;
+    spec->vet = (enum vet_mode)found;
+    spec->has_vet = true;
+    return 0;
+}
+
 static int add_list(struct string_list *list, const char *field, const char *value, struct error *err)
 {
     if (list->count >= SPEC_ARGUMENTS_MAX)
@@ -262,6 +272,7 @@ static const struct {
     {"accept", add_accepted},   {"cwd", set_working_directory},
     {"stdin", set_stdin},       {"call", set_call},
     {"host", add_host},         {"fuel", set_fuel},
+    {"vet", set_vet},
 };
 
 int spec_set(struct spec *spec, const char *field, const char *value, struct error *err)

@@ -48,6 +48,11 @@ struct spec {
     char *working_directory;
     bool has_isolation;
     enum isolation isolation;
+    bool is_ours; /* not a user's: a runner, a tool, a proof. Nobody vets those. */
+    bool has_vet;
+    enum vet_mode vet;
+    /* After validation: it was asked for, and is done whatever it costs; else only where it costs nothing. */
+    bool vet_thorough;
     bool limit_set[LIMIT_FIELDS], compile_limit_set[LIMIT_FIELDS];
     struct limits limits, compile_limits;
     struct grant grants[SPEC_GRANTS_MAX];
@@ -74,7 +79,7 @@ static inline void spec_free_pointer(struct spec **spec)
 
 /* The scalar and list fields that options and JSON share. A list field is added to. Names: language, file,
  * code, command, arg, env (NAME=value), image, isolation, input (PATH or PATH:NAME), read, write, output,
- * accept, cwd, stdin, call, host, fuel, any limit, and compile.LIMIT. */
+ * accept, cwd, stdin, call, host, fuel, vet, any limit, and compile.LIMIT. */
 int spec_set(struct spec *spec, const char *field, const char *value, struct error *err);
 
 /* A JSON object; unknown fields are refused by name. */

@@ -81,6 +81,26 @@ static int check_isolation(struct spec *spec, const struct policy *policy, struc
     return check_wasm(spec, err);
 }
 
+/* What can be looked at is code; a command is nobody's to read. */
+static int check_vet(struct spec *spec, const struct policy *policy, struct error *err)
+{
+    if (spec->is_ours) {
+        spec->vet = VET_off;
+        return 0;
+    }
+    if (!spec->has_vet)
+        spec->vet = policy->vet > policy->vet_min ? policy->vet : policy->vet_min;
+    if (spec->vet < policy->vet_min)
+        return error_spec(err, "vet", "vet: '%s' is less than the operator's minimum '%s' (%s)",
+                          vet_mode_names[spec->vet], vet_mode_names[policy->vet_min], policy->source);
+    spec->vet_thorough =
+        spec->vet != VET_off && (spec->has_vet || policy->vet_set || spec->vet == policy->vet_min);
+    if (spec->vet_thorough && spec->vet > VET_warn && spec->command.count)
+        return error_spec(err, "vet", "vet: '%s' is for code; a command cannot be read before it runs%s",
+                          vet_mode_names[spec->vet], spec->has_vet ? "" : " (the operator asks for it)");
+    return 0;
+}
+
 /* Places whose grant would undo the box itself. */
 static bool is_forbidden_grant(const char *path)
 {
@@ -213,6 +233,8 @@ int spec_validate(struct spec *spec, const struct policy *policy, struct error *
         status = fill_limits(spec, policy, err);
     if (status == 0)
         status = check_program(spec, err);
+    if (status == 0)
+        status = check_vet(spec, policy, err);
     if (status == 0)
         status = resolve_grants(spec, err);
     if (status == 0 && !spec->image && !(spec->image = strdup(policy->image)))

@@ -34,7 +34,7 @@ LINES = {
 
 CONFIGS = {
     "all": "# comment\n\nmemory = 1G\nmemory.max = 8G\nimage = data\nimage_store = /srv\nisolation = container\n"
-           "isolation.min = process\nlanguages = /etc/ruby.json\nlanguages = /etc/perl.json\n",
+           "isolation.min = process\nvet = warn\nvet.min = off\nvet.block_modules = os, shutil\nvet.allow_calls=eval\nlanguages = /etc/ruby.json\nlanguages = /etc/perl.json\n",
     "ceilings": "memory.max=100M\nwall.max = 5s\r\npids.max = 10\n\tcpus.max = 50%",
     "contradiction": "memory = 2G\nmemory.max = 1G\n",
     "wrong-line": "memory = 1G\nwall\n",
@@ -227,7 +227,20 @@ SERVER_FILES = {
 }
 
 
+FINDING = {"line": 3, "column": 5, "rule": "call", "message": "eval runs code", "advice": "write the code"}
+VET_FACTS = {"imports": ["os"], "missing": [], "network": ["a.example"], "processes": [], "files": ["open"], "pure": False}
+VET_REPORTS = {
+    "none": {"findings": [], "facts": VET_FACTS}, "one": {"findings": [FINDING], "facts": VET_FACTS},
+    "more": {"findings": [FINDING], "facts": None, "more": 3}, "missing": {"findings": [dict(FINDING, rule="missing")], "facts": VET_FACTS},
+    "controls": {"findings": [dict(FINDING, message="a\x1b[2J\0b\n")], "facts": VET_FACTS},
+    "many": {"findings": [FINDING] * 51, "facts": VET_FACTS}, "places": {"findings": [dict(FINDING, line=0, column=-1)], "facts": VET_FACTS},
+    "types": {"findings": [5, None, []], "facts": {"imports": [1]}, "more": "x"}, "no-facts": {"findings": []},
+}
+
+
 def seeds():
+    yield from (("vet_report", name, json.dumps(report).encode()) for name, report in VET_REPORTS.items())
+    yield "vet_report", "not-utf8", b'{"findings": [{"message": "\xff"}]}'
     yield from (("spec_json", name, json.dumps(spec).encode()) for name, spec in SPECS.items())
     yield "spec_json", "twice", b'{"code": "1", "code": "2"}'
     yield "spec_json", "not-utf8", b'{"code": "\xff"}'

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/run_options.h"
 #include "spec/spec.h"
 
 #include <string.h>
@@ -13,9 +14,9 @@ enum { ARGUMENTS_MAX = 64 };
 const struct command *const commands[] = {&command_run};
 const size_t command_count = 1;
 
-int run_main(int argc, char **argv)
+int run_perform(struct run_options *given)
 {
-    return argc + !argv;
+    return !given;
 }
 
 static void check_values(const char *text)

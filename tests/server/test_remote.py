@@ -96,6 +96,7 @@ def test_json_is_the_same_with_an_id(remote, line):
     there = remote("run", "--json", *line)
     assert there.returncode == here.returncode and there.stderr == b""
     told, own = json.loads(there.stdout), json.loads(here.stdout)
+    told.pop("vet", None)  # a warm box looks at code without being asked
     assert set(told) == set(own) | {"id"}
     for fields in (told, own):
         fields.pop("id", None), fields.pop("usage")

@@ -18,7 +18,7 @@ def test_code_runs_and_its_result_is_that_of_the_core(serving):
     result = run(serving, code="print(6 * 7)")
     assert result["stdout"] == "42\n" and result["exit_code"] == 0 and result["cause"] == "exit"
     core = box.run("-e", "print(6 * 7)").json
-    assert set(result) == set(core) | {"id"}
+    assert set(result) - {"vet"} == set(core) | {"id"}  # looked at only where it was warm
     assert [layer["name"] for layer in result["layers"]] == [layer["name"] for layer in core["layers"]]
 
 

@@ -29,7 +29,8 @@ static void causes_are_those_that_are_promised(void **state)
     (void)state;
     static const char *const promised[] = {"exit",           "signal", "wall_time", "cpu_time",
                                            "memory",         "pids",   "disk",      "output",
-                                           "denied_syscall", "trap",   "cancelled", "host_failure"};
+                                           "denied_syscall", "trap",   "cancelled", "vetted",
+                                           "host_failure"};
     assert_int_equal(CAUSE_COUNT, sizeof promised / sizeof *promised);
     for (int i = 0; i < CAUSE_COUNT; i++) {
         assert_string_equal(cause_names[i], promised[i]);
@@ -86,7 +87,7 @@ static void exit_status_is_that_of_the_program(void **state)
     result->cause = CAUSE_exit;
     for (int code = 0; code < 256; code++) {
         result->exit_code = code;
-        bool reserved = code >= EXIT_STATUS_PROGRAM_RESERVED && code <= EXIT_STATUS_HOST_FAILURE;
+        bool reserved = code >= EXIT_STATUS_PROGRAM_RESERVED && code <= EXIT_STATUS_LAST;
         assert_int_equal(result_exit_status(result), reserved ? EXIT_STATUS_PROGRAM_RESERVED : code);
     }
 }
@@ -111,7 +112,8 @@ static void failure_of_the_host_cannot_be_taken_for_the_programs(void **state)
     assert_int_equal(result_exit_status(result), EXIT_STATUS_HOST_FAILURE);
     result->exit_code = 0;
     assert_int_equal(result_exit_status(result), EXIT_STATUS_HOST_FAILURE);
-    static const int own[] = {EXIT_STATUS_BAD_SPEC, EXIT_STATUS_LAYER_MISSING, EXIT_STATUS_HOST_FAILURE};
+    static const int own[] = {EXIT_STATUS_BAD_SPEC, EXIT_STATUS_LAYER_MISSING, EXIT_STATUS_HOST_FAILURE,
+                              EXIT_STATUS_VETTED};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         assert_true(own[i] > 128 + 64 && own[i] != EXIT_STATUS_PROGRAM_RESERVED && own[i] < 255);
 }

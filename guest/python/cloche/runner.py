@@ -22,6 +22,7 @@ from . import execute, forking, pages, preload, reporting, rich, script, seeds, 
 from .wire import Channel, Closed
 
 PROTOCOL = 1
+VET_HEADER = b'{"type":"vet","run":null}'
 FIGURES = "module://cloche.figures"
 
 
@@ -129,7 +130,7 @@ class Runner:
         own, host = socket.socketpair()
         with own, host:
             order = Channel(os.dup(host.fileno()), threading.RLock())
-            order.send({"type": "main", "waits": True, "path": "/code/main.py", "environment": ["CLOCHE_TRIAL=1"],
+            order.send({"type": "main", "waits": True, "path": "/code/main.py", "environment": ["CLOCHE_TRIAL=1"], "vet": {"mode": "warn"},
                         "rlimits": [[resource.RLIMIT_MSGQUEUE, 0]]}, script.MOST)
             os.write(order.fd, b"g")
             order.close()
@@ -142,6 +143,9 @@ class Runner:
 
     def become(self, program):
         """Does not return."""
+        report = program.report()
+        if report:
+            self.channel.write(VET_HEADER, report)
         if program.waits and not self.channel.pending and not os.read(self.channel.fd, 1):
             os._exit(0)  # the host is gone
         self.channel.close()

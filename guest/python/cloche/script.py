@@ -4,6 +4,7 @@ import atexit
 import builtins
 import gc
 import io
+import json
 import os
 import resource
 import signal
@@ -12,6 +13,7 @@ import threading
 import traceback
 import types
 
+from . import vet
 
 _spare_module = None
 leave = None  # how a fork ends, given its code: the library's, which says so first
@@ -33,12 +35,22 @@ class Script:
             self.code = compile(source, self.path, "exec", dont_inherit=True)
         except BaseException as error:
             self.code = error  # to be shown when it would have begun
+        self.vetting = order.get("vet")
+        self.source = source if self.vetting else None
         self.arguments = order.get("arguments", [])
         for setting in order.get("environment", []):
             name, _, value = setting.partition("=")
             os.environ[name] = value
         for number, value in order.get("rlimits", []):
             resource.setrlimit(number, (value, value))
+
+    def report(self):
+        """What the first filter says of it, to be sent before it begins; None: nobody asked."""
+        if not self.vetting:
+            return None
+        report = vet.look(self.source, self.code, self.vetting)
+        self.source = None
+        return json.dumps(report.as_object()).encode()
 
     def run(self):
         """Does not return. Of the interpreter only what the program made is taken down: with large libraries loaded all
@@ -91,7 +103,8 @@ def give_up(variables):
 
 def rehearse():
     """Runs a small program that is heard nowhere, in all the steps of a real one."""
-    script = Script({"path": "/code/main.py"}, REHEARSAL)
+    script = Script({"path": "/code/main.py", "vet": {"mode": "warn"}}, REHEARSAL)
+    script.report()
     interrupt = signal.getsignal(signal.SIGINT)
     module = sys.modules["__main__"]
     arguments, first_path = sys.argv, sys.path[0]

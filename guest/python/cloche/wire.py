@@ -39,6 +39,10 @@ class Channel:
 
     def send(self, header, body=b""):
         head = without_nul(json.dumps(header, ensure_ascii=False, separators=(",", ":"))).encode("utf-8", "replace")
+        self.write(head, body)
+
+    def write(self, head, body):
+        """The same with a header that is made already."""
         frame = memoryview(LENGTHS.pack(len(head), len(body)) + head + body)
         with self.lock:
             while frame:

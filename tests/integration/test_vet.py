@@ -1,0 +1,235 @@
+"""The first filter, through the real program: cold and warm, both engines, and code that is meant to break it."""
+import json
+
+import pytest
+
+import box
+import keeper
+
+VETTED = 253
+FORBIDDEN = "import subprocess\n"
+MARK = "open('ran', 'w').write('x'); print('ran')\n"
+
+
+@pytest.fixture(scope="module")
+def kept():
+    with keeper.Keeper("--spares", "3", "--preload", "json", "--language", "javascript") as made:
+        made.await_spares("javascript")
+        yield made
+
+
+def rules(result):
+    return [(finding["line"], finding["column"], finding["rule"]) for finding in result.vet["findings"]]
+
+
+# ---- modes
+
+@pytest.fixture(params=["cold", "warm"])
+def way(request):
+    """The options for a run in either kind of box, and whether one was taken that waited."""
+    if request.param == "cold":
+        return ()
+    request.getfixturevalue("kept")
+    return ("--warm",)
+
+
+def test_blocked_code_never_ran(way, engine, shared):
+    """Its first line would leave a file, and print. Beside it the same code without what is blocked, which does."""
+    for code, ran in ((MARK + FORBIDDEN, False), (MARK, True)):
+        target = shared / str(ran)
+        result = box.run(*way, "--vet", "block", "--output", target, "-e", code, engine=engine)
+        assert (target / "ran").exists() == ran and (result.stdout == "ran\n") == ran, result
+        assert result.returncode == (0 if ran else VETTED)
+        assert result.cause == ("exit" if ran else "vetted")
+    blocked = box.run(*way, "--vet", "block", "-e", MARK + FORBIDDEN, engine=engine)
+    assert blocked.exit_code is None and blocked.signal is None and not blocked.timed_out
+    assert rules(blocked) == [(2, 8, "module")]
+    assert "line 2" in blocked.detail and blocked.vet["mode"] == "block"
+
+
+def test_blocked_javascript_never_ran(way, shared):
+    code = "require('fs').writeFileSync('/data/output/ran', 'x'); console.log('ran')\n"
+    for more, ran in (("eval('1')", False), ("", True)):
+        target = shared / str(ran)
+        result = box.run(*way, "--vet", "block", "--output", target, "-l", "javascript", "-e", code + more)
+        assert (target / "ran").exists() == ran and (result.stdout == "ran\n") == ran, result
+        assert result.returncode == (0 if ran else VETTED)
+    assert rules(box.run(*way, "--vet", "block", "-l", "javascript", "-e", code + "eval('1')")) == [(2, 1, "call")]
+
+
+def test_warned_code_runs_and_its_findings_are_told(way, engine):
+    result = box.run(*way, "--vet", "warn", "-e", MARK + FORBIDDEN, engine=engine)
+    assert result.stdout == "ran\n" and result.cause == "exit" and result.returncode == 0
+    assert rules(result) == [(2, 8, "module")] and result.vet["mode"] == "warn"
+    assert result.vet["facts"]["processes"] == ["subprocess"]
+
+
+def test_code_that_is_only_looked_at_does_not_run(way, shared):
+    result = box.run(*way, "--vet", "only", "--output", shared / "out", "-e", MARK)
+    assert result.returncode == 0 and result.cause == "vetted" and result.stdout == "" and not result.files
+    assert result.vet["findings"] == [] and result.vet["facts"]["files"] == ["open"]
+    assert box.run(*way, "--vet", "only", "-e", MARK + FORBIDDEN).returncode == 1
+
+
+def test_without_a_word_only_warm_python_is_looked_at(kept):
+    """A cold box would need a second interpreter for it, and JavaScript's parser takes longer than most programs."""
+    assert "vet" not in box.run("-e", FORBIDDEN).json
+    assert rules(box.run("--warm", "-e", FORBIDDEN)) == [(1, 8, "module")]
+    assert "vet" not in box.run("--warm", "-l", "javascript", "-e", "eval('1')").json
+    assert "vet" not in box.run("--warm", "--vet", "off", "-e", FORBIDDEN).json
+
+
+def test_missing_package_warns_and_does_not_block(way):
+    result = box.run(*way, "--vet", "block", "-e", "print(1)\nimport no_such_package_x")
+    assert result.stdout == "1\n" and result.cause == "exit" and rules(result) == [(2, 1, "missing")]
+    assert result.vet["facts"]["missing"] == ["no_such_package_x"]
+
+
+def test_findings_are_remarks_of_the_command_line(way):
+    done = box.raw("run", *way, "--vet", "warn", "-e", FORBIDDEN + "print(1)")
+    assert done.stdout == b"1\n" and b"cloche: vet: line 1, column 8: subprocess" in done.stderr
+    assert box.raw("run", *way, "-q", "--vet", "warn", "-e", FORBIDDEN + "print(1)").stderr == b""
+    done = box.raw("run", *way, "--vet", "block", "-e", FORBIDDEN)
+    assert done.returncode == VETTED and b"cloche: vetted: the code did not run" in done.stderr
+
+
+def test_vet_command(shared, way):
+    file = shared / "a.py"
+    file.write_text("x = 1\nexec('1')\n")
+    done = box.raw("vet", *way, file)
+    assert done.returncode == 1 and done.stdout.startswith(b"a.py:2:1: exec runs code") and b"[call]" in done.stdout
+    assert done.stderr == b""
+    file.write_text("print(1)\n")
+    done = box.raw("vet", *way, file)
+    assert done.returncode == 0 and done.stdout == b"" and done.stderr == b""
+    result = json.loads(box.raw("vet", *way, "--json", "-e", "import math").stdout)
+    assert result["vet"]["facts"]["pure"] is True and result["cause"] == "vetted"
+    assert box.raw("vet").returncode == box.BAD_SPEC
+    assert box.raw("vet", "--", "/bin/true").returncode == box.BAD_SPEC
+
+
+def test_stdin_is_the_programs_not_the_vetters(way):
+    assert box.run(*way, "--vet", "block", "-e", "print(input())", input=b"hello\n").stdout == "hello\n"
+
+
+# ---- what cannot be vetted
+
+@pytest.mark.parametrize("arguments", [("-l", "bash", "-e", "echo"), ("--", "/bin/true"), ("-l", "go", "-e", "package main")])
+def test_what_cannot_be_read_is_not_let_through_as_vetted(arguments):
+    result = box.run("--vet", "block", *arguments)
+    assert result.returncode == box.BAD_SPEC and result.error["field"] == "vet"
+    assert box.run("--vet", "warn", "-l", "bash", "-e", "echo 1").stdout == "1\n"
+
+
+def test_operators_minimum_and_lists(config):
+    path = config("vet.min = block", "vet.block_modules = shutil", "vet.allow_modules = subprocess")
+    assert box.run("--config", path, "-e", "import shutil").cause == "vetted"
+    assert box.run("--config", path, "-e", "import subprocess; print(1)").stdout == "1\n"
+    refused = box.run("--config", path, "--vet", "warn", "-e", "1")
+    assert refused.returncode == box.BAD_SPEC and "minimum 'block'" in refused.error["message"]
+    assert box.run("--config", path, "--", "/bin/true").returncode == box.BAD_SPEC
+    assert box.raw("doctor", "--config", path).returncode == box.raw("doctor").returncode
+    done = box.raw("repl", "--config", path, input=b"1\n")
+    assert done.returncode != 0 and b"vet" in done.stderr
+    only = config("vet = block", "vet.only_modules = math")
+    assert rules(box.run("--config", only, "-e", "import math, json")) == [(1, 14, "module")]
+
+
+def test_operators_own_language_row_has_no_vetter(config, shared):
+    row = shared / "python.json"
+    row.write_text(json.dumps({"name": "python", "extensions": ["py"], "find": ["/usr/bin/python3"], "file": "main.py",
+                               "run": ["{runtime}", "{code}"]}))
+    path = config(f"languages = {row}")
+    assert box.run("--config", path, "--vet", "block", "-e", "print(1)").returncode == box.BAD_SPEC
+    assert box.run("--config", path, "--vet", "warn", "-e", "print(1)").stdout == "1\n"
+
+
+# ---- the vetter is out of the user's reach
+
+@pytest.mark.parametrize("variables", [("PYTHONPATH=/data/input",), ("PYTHONSTARTUP=/data/input/x.py",), ("LD_PRELOAD=/data/input/x.so",)])
+def test_variables_and_files_of_the_user_do_not_reach_the_vetter(way, shared, variables):
+    """A sitecustomize of the user's would be the vetter's, too, and could make it say what it likes."""
+    trick = shared / "sitecustomize.py"
+    trick.write_text("import os, sys\nif 'vet' in str(sys.orig_argv): print('{}'); os._exit(0)\n"
+                     "sys.stdout.write('tricked\\n')\n")
+    result = box.run(*way, "--vet", "block", "--input", trick, *(part for one in variables for part in ("--env", one)),
+                     "-e", MARK + FORBIDDEN)
+    assert result.cause == "vetted" and result.stdout == "" and rules(result) == [(2, 8, "module")]
+
+
+# ---- hostile code
+
+HOSTILE = {
+    "brackets": "x = " + "(" * 100000,
+    "unary": "x = " + "-" * 400000 + "1",
+    "chain": "x = " + "+".join("1" * 200000),
+    "attributes": "x" + ".a" * 100000,
+    "lambdas": "x = " + "lambda: " * 50000 + "0",
+    "comparisons": "x = " + "not " * 100000 + "1",
+    "blocks": "".join(" " * depth + "if 1:\n" for depth in range(99)) + " " * 99 + "pass",
+    "strings": "x = '" + "\\N{DIGIT ONE}" * 30000 + "'",
+    "numbers": "x = " + "9" * 400000,
+    "nul": "x = 1\0; eval('1')",
+    "names": "\n".join(f"import a{number}" for number in range(5000)),
+    "calls": "\n".join("eval(x)" for _ in range(50000)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_code_that_is_meant_to_break_the_parser_ends_cleanly(name, shared, way):
+    file = shared / "main.py"
+    file.write_bytes(HOSTILE[name].encode())
+    result = box.run(*way, "--vet", "block", "--wall", "20s", file)
+    assert result.cause in ("vetted", "exit"), result
+    if result.cause == "vetted":
+        assert result.returncode == VETTED and result.vet["findings"]
+    assert len(json.dumps(result.vet)) < 256 << 10
+    assert box.run(*way, "--vet", "block", "-e", "print(1)").stdout == "1\n"
+
+
+@pytest.mark.parametrize("code", [b"x = 1\n" * (10 << 20 >> 3), b"[" * (10 << 20), bytes(1 << 20), b"\xff\xfe" * 1000, b""],
+                         ids=["long", "deep", "zeros", "not-utf8", "empty"])
+@pytest.mark.parametrize("language", ["py", "js"])
+def test_ten_megabytes_and_what_is_not_text(code, language, shared):
+    file = shared / f"main.{language}"
+    file.write_bytes(code)
+    result = box.run("--vet", "block", file)
+    assert result.cause == ("vetted" if code else "exit"), (result.json.get("detail"), result.json.get("vet"))
+    if len(code) > 512 << 10:
+        assert result.vet["findings"][0]["rule"] == "size"
+
+
+def test_vetter_that_runs_out_of_memory_blocks(shared):
+    """Within the size that is looked at, but with a tree that does not fit."""
+    result = box.run("--vet", "block", "--compile", "memory=32M", "-e", "x = [" + "1," * 60000 + "]" + "\nprint(1)")
+    if result.cause == "exit":
+        pytest.fail("32 MB were enough: make the code larger")
+    assert result.cause == "vetted" and result.vet["findings"][0]["rule"] == "parser"
+    assert result.returncode == VETTED
+
+
+# ---- restricted
+
+@pytest.fixture(scope="module")
+def restricted():
+    if box.raw("run", "--", "/usr/bin/python3", "-I", "-c", "import RestrictedPython").returncode != 0:
+        pytest.skip("RestrictedPython is not in the image `host`: setup/install-restricted")
+
+
+def test_restricted_code_runs_in_restricted_pythons_world(restricted):
+    result = box.run("--vet", "restricted", "-e", "import math\nx = [i for i in range(4)]\ny = 5\ny += 6\nx[0] = y - 6\nprint(math.pi > 3, sum(x))")
+    assert result.stdout == "True 11\n" and result.returncode == 0 and result.vet["mode"] == "restricted"
+
+
+@pytest.mark.parametrize("code, word", [
+    ("import os", "ImportError"), ("open('/etc/passwd')", "NameError"), ("1/0", "ZeroDivisionError"),
+])
+def test_restricted_code_lacks_what_has_effects(restricted, code, word):
+    result = box.run("--vet", "restricted", "-e", code)
+    assert result.exit_code == 1 and word in result.stderr, result
+
+
+def test_restricted_python_blocks_what_it_does_not_compile(restricted):
+    result = box.run("--vet", "restricted", "-e", "x = 1\nx._private")
+    assert result.cause == "vetted" and rules(result) == [(2, 1, "restricted")]
+    assert box.run("--vet", "restricted", "-l", "javascript", "-e", "1").returncode == box.BAD_SPEC
