@@ -47,9 +47,7 @@ static const struct option_row options[] = {
      "a limit of the compile step: memory=1G, wall=60s, …; may be repeated"},
     {"accept", 0, "NAME", "accept",
      "run even where this limit cannot be enforced: memory (then watched), cpus"},
-    {"vet", 0, "MODE", "vet",
-     "look at the code before it runs: off, warn (default; of cold runs only if asked for), block, "
-     "restricted, only"},
+    {"vet", 0, "MODE", "vet", "read the code before it runs: off, warn (default), block, restricted, only"},
     {"spec", 0, "FILE", NULL,
      "read the spec from a JSON file (- for stdin); options given after it override"},
     {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
