@@ -13,8 +13,9 @@ MARK = "open('ran', 'w').write('x'); print('ran')\n"
 
 @pytest.fixture(scope="module")
 def kept():
-    with keeper.Keeper("--spares", "3", "--preload", "json", "--language", "javascript") as made:
+    with keeper.Keeper("--spares", "3", "--preload", "json", "--language", "javascript,python/process") as made:
         made.await_spares("javascript")
+        made.await_spares("python/process")
         yield made
 
 

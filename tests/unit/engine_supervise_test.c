@@ -399,6 +399,51 @@ static void call_that_ends_the_box_is_named(void **state)
     assert_string_equal(world->result->denied_syscall, "mount");
 }
 
+struct word {
+    int fd, count, answers[3]; /* what hear() returns, one after the other */
+};
+
+static int hear(void *data)
+{
+    struct word *word = data;
+    char byte;
+    assert_int_equal(read(word->fd, &byte, 1), 1);
+    return word->answers[word->count++];
+}
+
+/* Three bytes can be read at once; how often it is asked is what counts. */
+static void run_with_word(struct world *world, struct word *word, void (*body)(const struct world *))
+{
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(write(ends[1], "abc", 3), 3);
+    word->fd = ends[0];
+    const struct supervise_word heard = {.fd = ends[0], .hear = hear, .data = word};
+    world->io.word = &heard;
+    run_well(world, body);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void word_that_forbids_the_program_ends_the_box_as_vetted(void **state)
+{
+    struct world *world = *state;
+    struct word word = {.answers = {0, -EPERM}};
+    run_with_word(world, &word, sleep_on);
+    check_cause(world, CAUSE_vetted, -1, SIGKILL);
+    assert_int_equal(word.count, 2);
+    assert_int_equal(world->box.stops > 0, 1);
+}
+
+static void word_that_allows_it_is_the_last_that_is_heard(void **state)
+{
+    struct world *world = *state;
+    struct word word = {.answers = {0, 1, -EPERM}};
+    run_with_word(world, &word, exit_3);
+    check_cause(world, CAUSE_exit, 3, 0);
+    assert_true(word.count <= 2);
+}
+
 static void cancelled_run_is_told(void **state)
 {
     struct world *world = *state;
@@ -542,6 +587,8 @@ int main(void)
         WORLD_TEST(what_no_kernel_limit_holds_is_ended_by_measure),
         WORLD_TEST(failure_on_a_full_disk_is_about_the_disk),
         WORLD_TEST(call_that_ends_the_box_is_named),
+        WORLD_TEST(word_that_forbids_the_program_ends_the_box_as_vetted),
+        WORLD_TEST(word_that_allows_it_is_the_last_that_is_heard),
         WORLD_TEST(cancelled_run_is_told),
         WORLD_TEST(output_is_kept_and_handed_on),
         WORLD_TEST(output_past_the_limit_is_cut_and_counted),

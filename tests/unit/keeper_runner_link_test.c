@@ -46,6 +46,25 @@ static void events_come_one_after_the_other(void **state)
     assert_int_equal(event.kind, RUNNER_stderr);
 }
 
+static void what_has_come_is_heard_without_waiting(void **state)
+{
+    (void)state;
+    scope_runner_link link = RUNNER_LINK_UNSET;
+    scope_fd runner = make_link(&link);
+    struct runner_event event;
+    struct error err = {0};
+    assert_int_equal(runner_link_hear(&link, &event, &err), 0);
+    assert_int_equal(write(runner, "\x19", 1), 1); /* the begin of a frame */
+    assert_int_equal(runner_link_hear(&link, &event, &err), 0);
+    assert_int_equal(write(runner, "\0\0\0\2\0\0\0", 7), 7);
+    assert_int_equal(write(runner, "{\"type\":\"vet\",\"run\":null}{}", 27), 27);
+    assert_int_equal(runner_link_hear(&link, &event, &err), 1);
+    assert_int_equal(event.kind, RUNNER_vet);
+    assert_memory_equal(event.body.data, "{}", 2);
+    scope_close_fd(&runner);
+    assert_int_equal(runner_link_hear(&link, &event, &err), -EPIPE);
+}
+
 static void silence_is_waited_for_and_no_longer(void **state)
 {
     (void)state;
@@ -202,6 +221,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_come_one_after_the_other),
+        cmocka_unit_test(what_has_come_is_heard_without_waiting),
         cmocka_unit_test(silence_is_waited_for_and_no_longer),
         cmocka_unit_test(runner_that_is_gone_is_an_error_and_no_signal),
         cmocka_unit_test(words_before_ready_are_refused),
