@@ -18,8 +18,8 @@ struct cloche_spec *cloche_spec_new(void);
 void cloche_spec_free(struct cloche_spec *spec);
 
 /* Sets a field by name, or adds to it where it is a list. The fields are those of `cloche run --help`:
- * language, file, code, command, arg, env, image, isolation, input, read, write, output, accept, cwd, stdin, vet,
- * and every limit (memory, cpu, wall, …; compile.memory, … for compile steps). The strings are copied.
+ * language, file, code, command, arg, env, image, isolation, input, read, write, output, accept, cwd, stdin,
+ * vet, and every limit (memory, cpu, wall, …; compile.memory, … for compile steps). The strings are copied.
  * Returns 0 or a negative errno with *err filled; err may be NULL. */
 int cloche_spec_set(struct cloche_spec *spec, const char *field, const char *value, struct cloche_error *err);
 

@@ -178,10 +178,11 @@ static json_t *grants_to_json(const struct spec *spec)
 json_t *wire_from_spec(const struct spec *spec)
 {
     return json_pack(
-        "{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, s:I}", "code",
-        spec->has_code, "vet", spec->has_vet ? vet_mode_names[spec->vet] : NULL, "language", spec->language,
-        "code_name", spec->code_name, "image", spec->image, "cwd", spec->working_directory, "output",
-        spec->output_directory, "ours", spec->is_ours, "isolation", (int)spec->isolation, "command",
+        "{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, "
+        "s:I}",
+        "code", spec->has_code, "vet", spec->has_vet ? vet_mode_names[spec->vet] : NULL, "language",
+        spec->language, "code_name", spec->code_name, "image", spec->image, "cwd", spec->working_directory,
+        "output", spec->output_directory, "ours", spec->is_ours, "isolation", (int)spec->isolation, "command",
         list_to_json(&spec->command), "arguments", list_to_json(&spec->arguments), "environment",
         list_to_json(&spec->environment), "accepted", list_to_json(&spec->accepted), "limits",
         limits_to_json(&spec->limits, spec->limit_set), "compile_limits",

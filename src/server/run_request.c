@@ -10,10 +10,9 @@
 #include <string.h>
 
 /* Those that a spec has too; paths of the host, and limits to do without, are none of a client's business. */
-static const char *const spec_fields[] = {"language",       "code",      "command", "args",  "env",
-                                          "image",          "isolation", "cwd",     "stdin", "limits",
-                                          "compile_limits", "call",      "host",    "fuel",  "vet",
-                                          NULL};
+static const char *const spec_fields[] = {
+    "language", "code",   "command",        "args", "env",  "image", "isolation", "cwd",
+    "stdin",    "limits", "compile_limits", "call", "host", "fuel",  "vet",       NULL};
 static const char *const all_fields[] = {
     "language", "code",         "command",        "args",  "env",    "image",   "isolation", "cwd",
     "stdin",    "limits",       "compile_limits", "files", "preset", "collect", "warm",      "stream",

@@ -27,10 +27,9 @@ static void new_result_has_not_exited(void **state)
 static void causes_are_those_that_are_promised(void **state)
 {
     (void)state;
-    static const char *const promised[] = {"exit",           "signal", "wall_time", "cpu_time",
-                                           "memory",         "pids",   "disk",      "output",
-                                           "denied_syscall", "trap",   "cancelled", "vetted",
-                                           "host_failure"};
+    static const char *const promised[] = {"exit",      "signal", "wall_time",   "cpu_time",       "memory",
+                                           "pids",      "disk",   "output",      "denied_syscall", "trap",
+                                           "cancelled", "vetted", "host_failure"};
     assert_int_equal(CAUSE_COUNT, sizeof promised / sizeof *promised);
     for (int i = 0; i < CAUSE_COUNT; i++) {
         assert_string_equal(cause_names[i], promised[i]);

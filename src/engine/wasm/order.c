@@ -166,8 +166,8 @@ static int take_field(const struct box *box, const char *name, const char *value
     } else if (strcmp(name, REPORT_MESSAGE) == 0 && result->cause == CAUSE_trap) {
         take_message(value, result);
     } else if (strcmp(name, REPORT_LIMIT) == 0 &&
-               (result->cause == CAUSE_exit || result->cause == CAUSE_trap)) {
-        take_limit(value, box, result);
+               (result->cause == CAUSE_exit || result->cause == CAUSE_trap || result->timed_out)) {
+        take_limit(value, box, result); /* both sides may have seen that its time is over */
     }
     return 0;
 }
