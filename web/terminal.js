@@ -96,7 +96,22 @@ export class Terminal {
     this.column = 0;
   }
 
+  // What has the same colours at once: piece by piece, a million short lines would take minutes.
+  #appendReady() {
+    let [name, pieces] = ["", []];
+    for (const [next, text] of this.ready) {
+      if (next !== name && text !== "\n") {
+        if (pieces.length) this.#append(name, pieces.join(""));
+        [name, pieces] = [next, []];
+      }
+      pieces.push(text);
+    }
+    if (pieces.length) this.#append(name, pieces.join(""));
+    this.ready = [];
+  }
+
   #append(name, text) {
+    if (!text) return;
     const before = this.last.previousSibling;
     if (before && before !== this.notice && (before.className === name || text === "\n")) before.firstChild.appendData(text);
     else {
@@ -112,8 +127,7 @@ export class Terminal {
     this.frame = null;
     const scroller = this.pre.closest("[data-follow]") ?? this.pre;
     const follows = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 40;
-    for (const [name, text] of this.ready) if (text) this.#append(name, text);
-    this.ready = [];
+    this.#appendReady();
     this.last.replaceChildren(...this.line.map(([name, text]) => {
       const span = document.createElement("span");
       span.className = name;
