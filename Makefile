@@ -2,13 +2,16 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all wasm demo test test-sanitized test-vm bench soak fuzz format clean install deb
+.PHONY: all wasm pyodide demo test test-sanitized test-vm bench soak fuzz format clean install deb
 
 all:
 	@setup/install build
 	@setup/install-wasm library || echo "setup: without Wasmtime: the engine wasm will report itself missing" >&2
 	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) --prefix=$(PREFIX) -Dwerror=true >/dev/null
 	@ninja -C $(BUILD) --quiet
+
+pyodide:
+	@setup/install-pyodide $(BUILD)/pyodide
 
 demo:
 	@setup/install build demo
@@ -22,6 +25,7 @@ test:
 	@setup/install-restricted
 	@setup/install-node $(BUILD)/node
 	@setup/install-wasm languages $(BUILD)
+	@setup/install-pyodide $(BUILD)/pyodide
 	@tests/run $(BUILD)
 
 test-sanitized:

@@ -93,6 +93,13 @@ export async function blob(path) {
   return (await send("GET", path)).blob();
 }
 
+// A file of the playground itself: no key is needed, and what the browser has kept is asked for by its tag.
+export async function asset(path) {
+  const response = await fetch(path, { cache: "no-cache" });
+  if (!response.ok) throw new ApiError(response.status, await toldBy(response));
+  return response;
+}
+
 function parseEvent(block) {
   let event = "message";
   const data = [];

@@ -1,8 +1,8 @@
 // Languages, and something to begin with in each.
 
 export const LANGUAGES = [
-  { id: "python", name: "Python", sessions: true, forks: true, extension: "py" },
-  { id: "javascript", name: "JavaScript", sessions: true, extension: "js" },
+  { id: "python", name: "Python", sessions: true, forks: true, inPage: true, extension: "py" },
+  { id: "javascript", name: "JavaScript", sessions: true, inPage: true, extension: "js" },
   { id: "typescript", name: "TypeScript", extension: "ts" },
   { id: "bash", name: "Bash", sessions: true, extension: "sh" },
   { id: "go", name: "Go", extension: "go" },
@@ -179,6 +179,95 @@ int main(void)
         putchar('\\n');
     }
     return 0;
+}
+`),
+];
+
+// For runs in the page: the standard library, no files.
+export const PAGE_EXAMPLES = [
+  example("python", "Hello", `
+import platform, sys
+
+print("Hello from this page. Nothing of this was sent to the server.")
+print(f"Python {platform.python_version()} on {sys.platform}")
+sum(n * n for n in range(1000))
+`),
+  example("python", "A table, as a page", `
+import cloche, random, statistics
+
+random.seed(7)
+rows = ""
+for garden in ("orchid", "fern", "cactus"):
+    heights = [random.gauss(40, 12) for _ in range(200)]
+    rows += f"<tr><th>{garden}</th><td>{statistics.mean(heights):.1f}</td><td>{max(heights):.1f}</td></tr>"
+cloche.HTML(f"<table><thead><tr><th></th><th>mean</th><th>tallest</th></tr></thead><tbody>{rows}</tbody></table>")
+`),
+  example("python", "Output as it comes", `
+import asyncio
+
+for step in range(1, 21):
+    print(f"\\r[{'█' * step}{'·' * (20 - step)}] {step * 5} %", end="")
+    await asyncio.sleep(0.1)
+print("\\ndone")
+`),
+  example("python", "Without an end", `
+beats = 0
+while True:
+    beats += 1
+`, { limits: { wall: "2s" } }),
+  example("python", "No way out", `
+import js, urllib.request
+
+for what, attempt in {
+    "the network": lambda: urllib.request.urlopen("http://192.0.2.1/"),
+    "this server": lambda: js.XMLHttpRequest.new().open("GET", js.location.origin + "/v1/files"),
+    "the page": lambda: js.document.title,
+    "what it stores": lambda: js.localStorage,
+    "a process": lambda: __import__("subprocess").run(["ls"]),
+}.items():
+    try:
+        attempt()
+        print(f"{what}: reached!")
+    except Exception as error:
+        print(f"{what}: {type(error).__name__}: {error}")
+`),
+  example("javascript", "Hello", `
+const started = performance.now();
+const primes = [];
+for (let n = 2; primes.length < 1000; n++) {
+  if (primes.every((p) => p * p > n || n % p)) primes.push(n);
+}
+console.log("the 1000th prime is", primes.at(-1));
+console.log("found in", (performance.now() - started).toFixed(1), "ms by this browser");
+primes.slice(-3)
+`),
+  example("javascript", "Streams and timers", `
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+
+for (const word of ["one", "after", "the", "other"]) {
+  console.log(word);
+  await wait(300);
+}
+console.error("and this went to stderr");
+`),
+  example("javascript", "A page", `
+const rows = Array.from({ length: 8 }, (_, n) => \`<tr><td>\${n}</td><td>\${2 ** n}</td></tr>\`);
+new cloche.HTML(\`<table><thead><tr><th>n</th><th>2 to the n</th></tr></thead><tbody>\${rows.join("")}</tbody></table>\`)
+`),
+  example("javascript", "No way out", `
+const attempts = {
+  "the network": () => fetch("http://192.0.2.1/"),
+  "this server": () => fetch("/v1/files"),
+  "the page": () => parent.document,
+  "what it stores": () => indexedDB.open("cloche"),
+};
+for (const [what, attempt] of Object.entries(attempts)) {
+  try {
+    await attempt();
+    console.log(\`\${what}: reached!\`);
+  } catch (error) {
+    console.log(\`\${what}: \${error}\`);
+  }
 }
 `),
 ];

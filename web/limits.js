@@ -6,9 +6,9 @@ import { parseBytes, parseTime } from "./format.js";
 const KEPT = "cloche-limits";
 
 const ROWS = [
-  { id: "memory", name: "Memory", steps: ["64M", "128M", "256M", "512M", "1G", "2G", "4G"], normal: "512M",
+  { id: "memory", name: "Memory", inPage: ["python"], steps: ["64M", "128M", "256M", "512M", "1G", "2G", "4G"], normal: "512M",
     hint: "all processes together, and files in /tmp" },
-  { id: "wall", name: "Time", steps: ["1s", "2s", "5s", "10s", "30s", "60s", "120s"], normal: "30s", hint: "from start to end" },
+  { id: "wall", name: "Time", inPage: ["python", "javascript"], steps: ["1s", "2s", "5s", "10s", "30s", "60s", "120s"], normal: "30s", hint: "from start to end" },
   { id: "cpu", name: "CPU time", steps: ["1s", "2s", "5s", "10s", "30s", "60s", "120s"], normal: "30s", hint: "all processes together" },
   { id: "cpus", name: "CPUs", steps: ["0.25", "0.5", "1", "2"], normal: "1", hint: "share of the machine's cores" },
 ];
@@ -28,12 +28,13 @@ export function spoken(id, value) {
 }
 
 export class Limits {
-  constructor(place, summary, onChange) {
-    this.place = place;
+  constructor(panel, summary, onChange) {
+    this.panel = panel;
     this.summary = summary;
     this.onChange = onChange;
     this.normal = { ...Object.fromEntries(ROWS.map((row) => [row.id, row.normal])), isolation: "container" };
     this.values = { ...this.normal, ...this.#stored() };
+    this.place = "server";
     this.#build();
     this.#show();
   }
@@ -53,19 +54,33 @@ export class Limits {
       const output = h("output", { class: "limit-value", id: `limit-${row.id}-value` });
       const input = h("input", { type: "range", id: `limit-${row.id}`, min: 0, max: row.steps.length - 1, step: 1,
         oninput: () => this.set({ [row.id]: row.steps[input.value] }) });
-      this.inputs[row.id] = { input, output, row };
-      return h("div", { class: "limit" }, h("label", { for: `limit-${row.id}`, title: row.hint }, row.name), output, input);
+      const element = h("div", { class: "limit" }, h("label", { for: `limit-${row.id}`, title: row.hint }, row.name), output, input);
+      this.inputs[row.id] = { input, output, row, element };
+      return element;
     });
     const choices = ISOLATION.map((kind) => h("label", { class: "choice", title: kind.hint },
       h("input", { type: "radio", name: "isolation", value: kind.id, onchange: () => this.set({ isolation: kind.id }) }),
       h("span", {}, kind.name)));
-    this.place.append(
+    this.panel.append(
       h("div", { class: "limit-rows" }, rows),
       h("div", { class: "limit-foot" },
-        h("fieldset", { class: "segmented" }, h("legend", { class: "sr-only" }, "Isolation"), choices),
+        this.isolation = h("fieldset", { class: "segmented" }, h("legend", { class: "sr-only" }, "Isolation"), choices),
         h("div", { class: "row" },
           button("Analyst", { kind: "small", label: "4 GB, 2 cores, 120 s: for data", onclick: () => this.set(ANALYST) }),
           button("Defaults", { kind: "small quiet", onclick: () => this.set(this.normal) }))));
+  }
+
+  // In a page there are fewer limits, and no engines.
+  setPlace(place, language) {
+    this.place = place;
+    this.language = language;
+    for (const { row, element } of Object.values(this.inputs)) element.hidden = !this.#applies(row);
+    this.isolation.hidden = place === "page";
+    this.#show();
+  }
+
+  #applies(row) {
+    return this.place === "server" || Boolean(row.inPage?.includes(this.language));
   }
 
   set(values) {
@@ -85,9 +100,9 @@ export class Limits {
       output.textContent = spoken(row.id, value);
       output.classList.toggle("changed", value !== row.normal);
     }
-    for (const radio of this.place.querySelectorAll("input[type=radio]")) radio.checked = radio.value === this.values.isolation;
-    const { memory, wall, isolation } = this.values;
-    find(".summary-text", this.summary).textContent = `${spoken("memory", memory)} · ${spoken("wall", wall)} · ${isolation}`;
+    for (const radio of this.panel.querySelectorAll("input[type=radio]")) radio.checked = radio.value === this.values.isolation;
+    const told = ROWS.filter((row) => (row.id === "memory" || row.id === "wall") && this.#applies(row)).map((row) => spoken(row.id, this.values[row.id]));
+    find(".summary-text", this.summary).textContent = [...told, this.place === "page" ? "this page" : this.values.isolation].join(" · ");
   }
 
   // The fields of a request.

@@ -16,6 +16,7 @@ const files = new Files();
 const workbench = new Workbench({
   onRun: (code) => pages[workbench.mode].run(code),
   onStop: () => pages[workbench.mode].stop(),
+  onPlace: (place, language) => workbench.mode === "run" && pages.run.place(place, language),
   onLanguage: (language) => workbench.mode === "session" && pages.session.changeLanguage(language),
 });
 const pages = {

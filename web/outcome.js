@@ -16,6 +16,7 @@ const CAUSES = {
     `It made the system call ${result.denied_syscall || "that"} ends a box: break-outs are made of it.`],
   cancelled: () => ["plain", "Stopped", "You stopped it."],
   host_failure: () => ["bad", "The host failed", "This is not the program's fault."],
+  browser: () => ["bad", "The browser ended it", "It does not answer any more: most likely it took too much memory."],
   lifetime: () => ["warn", "The session's time is over", "A session lives for as long as it was given."],
   idle: () => ["warn", "The session was idle", "It ended by itself."],
 };
@@ -67,7 +68,8 @@ function bar(name, used, most, text) {
 }
 
 function usageBars(usage, limits) {
-  const cpu = usage.cpu_ms ?? (usage.cpu_user_ms ?? 0) + (usage.cpu_system_ms ?? 0);
+  const parts = [usage.cpu_user_ms, usage.cpu_system_ms].filter((part) => part !== undefined); // none of them in a page
+  const cpu = usage.cpu_ms ?? (parts.length ? parts.reduce((sum, part) => sum + part) : undefined);
   const rows = [
     ["Time", usage.wall_ms, limits.wall, format.milliseconds],
     ["CPU", cpu, limits.cpu, format.milliseconds],
@@ -87,6 +89,12 @@ function layersOf(result) {
       h("span", { class: "layer-name" }, String(layer.name).replaceAll("_", " ")), h("span", { class: "muted" }, layer.detail ?? "")))));
 }
 
+// What must be known of this run, as pairs of a word and a sentence.
+function notesOf({ notes }) {
+  return notes && h("details", { class: "layers" }, h("summary", {}, notes.title),
+    h("dl", { class: "notes" }, notes.rows.map(([word, sentence]) => h("div", {}, h("dt", {}, word), h("dd", {}, sentence)))));
+}
+
 // While it runs: what it has used so far.
 export function liveCard(usage, limits) {
   const soFar = { ...usage, peak_memory_bytes: usage.memory_bytes };
@@ -103,5 +111,6 @@ export function outcomeCard(result, limits) {
       h("span", { class: "outcome-facts" }, facts.join(" · "))),
     sentence && h("p", { class: "outcome-text" }, sentence),
     result.usage && usageBars(result.usage, limits),
-    layersOf(result));
+    layersOf(result),
+    notesOf(result));
 }

@@ -7,6 +7,8 @@ import { Table, parseCsv } from "./table.js";
 const TABLE = "application/vnd.cloche.table+json";
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml"];
 const PREVIEW_MOST = 8 << 20;
+// Attributes that lead somewhere. Links, too: they would be followed in the frame.
+const ADDRESSES = ["src", "srcset", "href", "xlink:href", "action", "formaction", "poster", "background", "data", "ping", "cite"];
 // A document of no origin is not its own 'self': the place of the style sheet is named.
 const FRAME_POLICY = `default-src 'none'; style-src ${location.origin}; img-src data:`;
 
@@ -55,7 +57,7 @@ export function frameOf(html) {
   for (const element of page.querySelectorAll("script, style, link, meta, base, iframe, frame, object, embed")) element.remove();
   for (const element of page.querySelectorAll("*")) {
     for (const { name, value } of [...element.attributes]) {
-      const leaves = (name === "src" || name === "srcset") && !value.startsWith("data:");
+      const leaves = ADDRESSES.includes(name) && !/^(data:|#)/.test(value);
       if (leaves || name === "style" || name.startsWith("on")) element.removeAttribute(name);
     }
   }

@@ -1,6 +1,7 @@
 // The page Run: each run has a box of its own, which is gone when the run has ended.
-import { button, find, h } from "./dom.js";
+import { button, find, h, notify } from "./dom.js";
 import { RUN_EXAMPLES } from "./examples.js";
+import { executeInPage, forget, prepare } from "./cell.js";
 import { execute } from "./execute.js";
 import { Record } from "./output.js";
 import { releaseAddresses } from "./results.js";
@@ -16,12 +17,22 @@ export class RunPage {
     const { workbench } = this;
     if (workbench.isBusy) return; // it went on meanwhile
     workbench.setMode("run");
-    find("#run-text").textContent = "Run";
     find("#output-title").textContent = "Output";
     find("#step-actions").hidden = true;
     if (this.record) workbench.output.show(this.record, this.ceilings);
     else workbench.output.empty("Nothing has run yet", "Output appears here as it comes.", this.#suggestions());
     workbench.showState(this.record);
+  }
+
+  // Where the next run will be. An interpreter in the page takes a while to load: it begins at once.
+  place(place, language) {
+    find("#run-text").textContent = place === "page" ? "Run in page" : "Run";
+    if (place === "page") prepare(language, this.workbench.limits.ceilings());
+    else forget();
+  }
+
+  hide() {
+    forget();
   }
 
   #suggestions() {
@@ -40,11 +51,24 @@ export class RunPage {
     this.ceilings = workbench.limits.ceilings();
     releaseAddresses();
     workbench.begin(this.ceilings);
-    const body = { language: workbench.language, code, collect: "url", ...workbench.limits.request(), ...this.files.request() };
-    await execute("/v1/run", body, { record, signal: this.stopper.signal, on: (kind, payload) => workbench.take(kind, payload) });
+    await (workbench.place === "page" ? this.#runInPage(code, record) : this.#runOnServer(code, record));
     this.record = record;
     workbench.end(record);
     workbench.output.end(record, this.ceilings);
+    this.place(workbench.place, workbench.language);
+  }
+
+  async #runOnServer(code, record) {
+    const { workbench } = this;
+    const body = { language: workbench.language, code, collect: "url", ...workbench.limits.request(), ...this.files.request() };
+    await execute("/v1/run", body, { record, signal: this.stopper.signal, on: (kind, payload) => workbench.take(kind, payload) });
+  }
+
+  #runInPage(code, record) {
+    const { workbench } = this;
+    if (this.files.request().files) notify("Runs in this page are given no files");
+    return executeInPage(workbench.language, code, { record, signal: this.stopper.signal, ceilings: this.ceilings,
+      on: (kind, payload) => workbench.take(kind, payload) });
   }
 
   stop() {

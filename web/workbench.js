@@ -1,7 +1,7 @@
 // Editor, controls and output, as both pages that run code use them: Run (a box for each run) and Session (one that stays).
 import { find, h, notify } from "./dom.js";
 import { Editor } from "./editor.js";
-import { LANGUAGES, RUN_EXAMPLES, SESSION_EXAMPLES, languageOf } from "./examples.js";
+import { LANGUAGES, PAGE_EXAMPLES, RUN_EXAMPLES, SESSION_EXAMPLES, languageOf } from "./examples.js";
 import { Limits } from "./limits.js";
 import { OutputView } from "./output.js";
 import * as format from "./format.js";
@@ -17,8 +17,9 @@ function storedCode() {
 }
 
 export class Workbench {
-  constructor({ onRun, onStop, onLanguage }) {
+  constructor({ onRun, onStop, onLanguage, onPlace }) {
     this.mode = "run";
+    this.chosenPlace = "server";
     this.code = storedCode();
     this.languages = { run: "python", session: "python" };
     this.buttons = { run: find("#run"), stop: find("#stop"), copy: find("#copy-output") };
@@ -31,6 +32,7 @@ export class Workbench {
     this.onLanguage = onLanguage;
     this.#bind();
     this.setMode("run");
+    this.onPlace = onPlace; // the pages are not there before
   }
 
   #bind() {
@@ -39,6 +41,8 @@ export class Workbench {
     this.buttons.copy.addEventListener("click", () => this.#copy());
     this.languageSelect = find("#language");
     this.exampleSelect = find("#examples");
+    this.placeSelect = find("#place");
+    this.placeSelect.addEventListener("change", () => this.setPlace(this.placeSelect.value));
     this.languageSelect.addEventListener("change", () => this.setLanguage(this.languageSelect.value));
     this.exampleSelect.addEventListener("change", () => this.#useExample());
     // A panel over the page closes when the attention is elsewhere.
@@ -57,15 +61,21 @@ export class Workbench {
     return this.languages[this.mode];
   }
 
+  // Where code runs: "server", or "page" where that can be.
+  get place() {
+    return this.mode === "run" && languageOf(this.language).inPage ? this.chosenPlace : "server";
+  }
+
   get isBusy() {
     return !this.buttons.stop.hidden;
   }
 
   get #examples() {
-    return this.mode === "session" ? SESSION_EXAMPLES : RUN_EXAMPLES;
+    if (this.mode === "session") return SESSION_EXAMPLES;
+    return this.place === "page" ? PAGE_EXAMPLES : RUN_EXAMPLES;
   }
 
-  get #place() {
+  get #codeKey() {
     return `${this.mode}:${this.language}`;
   }
 
@@ -77,13 +87,23 @@ export class Workbench {
     this.setLanguage(this.language, true);
   }
 
+  setPlace(place) {
+    this.chosenPlace = place;
+    this.#lendLimits(null);
+    this.setLanguage(this.language, true);
+  }
+
   setLanguage(language, quietly = false) {
     this.languages[this.mode] = languageOf(language).id;
     this.languageSelect.value = this.language;
     this.editor.setLanguage(this.language);
+    find("#place-label").hidden = this.mode !== "run" || !languageOf(this.language).inPage;
+    this.placeSelect.value = this.place;
+    this.limits.setPlace(this.place, this.language);
     const examples = this.#examples.filter((example) => example.language === this.language);
     this.exampleSelect.replaceChildren(h("option", { value: "" }, "Examples"), ...examples.map((example) => h("option", { value: example.name }, example.name)));
-    this.editor.value = this.code[this.#place] ?? examples[0]?.code ?? "";
+    this.editor.value = this.code[this.#codeKey] ?? examples[0]?.code ?? "";
+    this.onPlace?.(this.place, this.language);
     if (!quietly) this.onLanguage?.(this.language);
   }
 
@@ -93,7 +113,7 @@ export class Workbench {
   }
 
   #keep(text) {
-    this.code[this.#place] = text;
+    this.code[this.#codeKey] = text;
     clearTimeout(this.keeping);
     this.keeping = setTimeout(() => {
       try {
@@ -109,6 +129,7 @@ export class Workbench {
   }
 
   useExample(chosen) {
+    if (PAGE_EXAMPLES.includes(chosen) !== (this.place === "page")) this.setPlace(PAGE_EXAMPLES.includes(chosen) ? "page" : "server");
     if (chosen.language !== this.language) this.setLanguage(chosen.language);
     this.setCode(chosen.code);
     this.#lendLimits(chosen.limits);
@@ -140,14 +161,19 @@ export class Workbench {
     this.buttons.stop.hidden = false;
     this.buttons.copy.hidden = true;
     this.output.clear();
+    this.#showClock("Running");
+    this.state.className = "run-state busy";
+    if (matchMedia("(max-width: 860px)").matches) find(".output-pane").scrollIntoView({ behavior: "smooth", block: "start" });
+  }
+
+  #showClock(doing) {
     const started = performance.now();
     const tick = () => {
-      this.state.textContent = `Running · ${((performance.now() - started) / 1000).toFixed(1)} s`;
+      this.state.textContent = `${doing} · ${((performance.now() - started) / 1000).toFixed(1)} s`;
     };
-    tick();
-    this.state.className = "run-state busy";
+    clearInterval(this.timer);
     this.timer = setInterval(tick, 100);
-    if (matchMedia("(max-width: 860px)").matches) find(".output-pane").scrollIntoView({ behavior: "smooth", block: "start" });
+    tick();
   }
 
   end(record) {
@@ -169,6 +195,8 @@ export class Workbench {
   take(kind, payload) {
     if (kind === "stdout" || kind === "stderr") this.output.text(payload, kind);
     else if (kind === "result") this.output.result(payload);
+    else if (kind === "loading") this.#showClock(`Loading ${payload.name}`);
+    else if (kind === "started" && this.place === "page") this.#showClock("Running");
     else if (kind === "progress" && payload.wall_ms !== undefined) this.output.showUsage(payload, this.ceilings);
     else if (kind === "progress") this.output.showProgress(payload);
   }

@@ -222,6 +222,7 @@ static int prepare(const struct serve_options *given, struct place *place, struc
     front->key_fd = front_copy_file(given->key, "tls-key", err);
     if (err->kind)
         return err->code;
+    front->pyodide_fd = front_find_directory("pyodide"); /* if not: who asks for it is told */
     if ((front->data_fd = data_directory_open(place->data, err)) < 0)
         return front->data_fd;
     status = data_directory_lock(front->data_fd, place->data, err);
@@ -237,8 +238,8 @@ static int prepare(const struct serve_options *given, struct place *place, struc
 
 static void forget(struct front *front)
 {
-    int *fds[] = {&front->program_fd, &front->listen_fd,      &front->data_fd,
-                  &front->config_fd,  &front->certificate_fd, &front->key_fd};
+    int *fds[] = {&front->program_fd,     &front->listen_fd, &front->data_fd,   &front->config_fd,
+                  &front->certificate_fd, &front->key_fd,    &front->pyodide_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         scope_close_fd(fds[i]);
 }
@@ -268,7 +269,8 @@ static int serve(struct serve_options *given, struct error *err)
                           .data_fd = -1,
                           .config_fd = -1,
                           .certificate_fd = -1,
-                          .key_fd = -1};
+                          .key_fd = -1,
+                          .pyodide_fd = -1};
     struct pool *pool = NULL;
     struct service *service = NULL;
     struct session_table *sessions = NULL;

@@ -37,22 +37,40 @@ struct child {
     int64_t started_us;
 };
 
-int front_find_program(const char *name, struct error *err)
+/* Beside this program, as it is after a build, or in `installed`, as seen from there. Its own folder comes
+ * back in `self`. */
+static int open_beside(const char *installed, const char *name, int flags, char self[PATH_MAX])
 {
-    static const char *const places[] = {"", "../libexec/cloche/"};
-    char self[PATH_MAX], path[PATH_MAX + 64];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    const char *const places[] = {"", installed};
+    char path[PATH_MAX + 64];
+    ssize_t length = readlink("/proc/self/exe", self, PATH_MAX - 1);
     if (length <= 0)
-        return error_host(err, -errno, "cannot find this program");
+        return -errno;
     self[length] = '\0';
     *strrchr(self, '/') = '\0';
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         snprintf(path, sizeof path, "%s/%s%s", self, places[i], name);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        int fd = open(path, flags | O_CLOEXEC);
         if (fd >= 0)
             return fd;
     }
-    return error_host(err, -ENOENT, "%s is neither in %s nor in %s/../libexec/cloche", name, self, self);
+    return -ENOENT;
+}
+
+int front_find_program(const char *name, struct error *err)
+{
+    char self[PATH_MAX];
+    int fd = open_beside("../libexec/cloche/", name, O_RDONLY, self);
+    if (fd == -ENOENT)
+        return error_host(err, fd, "%s is neither in %s nor in %s/../libexec/cloche", name, self, self);
+    return fd < 0 ? error_host(err, fd, "cannot find this program") : fd;
+}
+
+int front_find_directory(const char *name)
+{
+    char self[PATH_MAX];
+    int fd = open_beside("../share/cloche/", name, O_RDONLY | O_DIRECTORY, self);
+    return fd < 0 ? -1 : fd;
 }
 
 int front_copy_file(const char *path, const char *field, struct error *err)
@@ -75,8 +93,8 @@ int front_copy_file(const char *path, const char *field, struct error *err)
 /* From here on only what is safe in a child of a process with threads. */
 static int place_descriptors(const struct front *front, int door_fd, int *program_fd, int *report_fd)
 {
-    const int given[] = {front->listen_fd,      door_fd,      front->data_fd, front->config_fd,
-                         front->certificate_fd, front->key_fd};
+    const int given[] = {front->listen_fd,      door_fd,       front->data_fd,   front->config_fd,
+                         front->certificate_fd, front->key_fd, front->pyodide_fd};
     enum { COUNT = sizeof given / sizeof *given, APART = 64 };
     int apart[COUNT];
     for (int i = 0; i < COUNT; i++) {
@@ -94,8 +112,8 @@ static int place_descriptors(const struct front *front, int door_fd, int *progra
             return -errno;
     }
     /* Of the rest only these two are there until the new program is. */
-    const int kept[] = {FRONT_LISTEN,      FRONT_DOOR, FRONT_DATA,  FRONT_CONFIG,
-                        FRONT_CERTIFICATE, FRONT_KEY,  *program_fd, *report_fd};
+    const int kept[] = {FRONT_LISTEN, FRONT_DOOR,    FRONT_DATA,  FRONT_CONFIG, FRONT_CERTIFICATE,
+                        FRONT_KEY,    FRONT_PYODIDE, *program_fd, *report_fd};
     return process_close_all_but(kept, sizeof kept / sizeof *kept);
 }
 

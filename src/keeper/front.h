@@ -1,11 +1,11 @@
 /* The server in front of the keeper: an unprivileged child that speaks HTTP.
  *
  * Theory of operation. The child gets, at fixed numbers, the listening socket, the door (door.h), the data
- * directory, and sealed copies of the configuration and the TLS files, so that it never needs to open
- * anything outside of the data directory. It has a uid of its own, no capabilities, no_new_privs, and puts on
- * its own system-call filter before it accepts anything. When it dies its connections break, which ends its
- * runs; it is started anew, later each time it dies soon. When the keeper dies, the door breaks, and the
- * server exits. */
+ * directory, sealed copies of the configuration and the TLS files, and the directory of Python for browsers,
+ * so that it never needs to open anything outside of these directories. It has a uid of its own, no
+ * capabilities, no_new_privs, and puts on its own system-call filter before it accepts anything. When it dies
+ * its connections break, which ends its runs; it is started anew, later each time it dies soon. When the
+ * keeper dies, the door breaks, and the server exits. */
 #pragma once
 
 #include "keeper/service.h"
@@ -18,6 +18,7 @@ enum front_descriptor {
     FRONT_CONFIG,      /* may be closed: no configuration */
     FRONT_CERTIFICATE, /* both may be closed: no TLS */
     FRONT_KEY,
+    FRONT_PYODIDE, /* may be closed: not installed */
     FRONT_DESCRIPTORS_END,
 };
 
@@ -25,12 +26,16 @@ struct front {
     int program_fd;          /* cloche-server */
     const char *config_name; /* for messages */
     int listen_fd, data_fd;
-    int config_fd, certificate_fd, key_fd; /* -1: none */
-    bool is_local;                         /* on loopback only */
+    int config_fd, certificate_fd, key_fd, pyodide_fd; /* -1: none */
+    bool is_local;                                     /* on loopback only */
 };
 
 /* Opens a program of ours, such as cloche-server: beside this one, or where it is installed. */
 int front_find_program(const char *name, struct error *err);
+
+/* Opens a directory of files that are installed with us: beside this program, or below share. -1: it is not
+ * there. */
+int front_find_directory(const char *name);
 
 /* A copy of a file in memory that its reader needs no rights for. path NULL: -1, without an error. */
 int front_copy_file(const char *path, const char *field, struct error *err);

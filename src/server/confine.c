@@ -228,24 +228,31 @@ static int install_filter(struct error *err)
                       : 0;
 }
 
-static int restrict_files(int data_fd, struct error *err)
+static int grant(int rules, int abi, int directory_fd, enum landlock_grant grant)
 {
     char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", directory_fd);
+    return landlock_ruleset_grant(rules, abi, path, grant);
+}
+
+static int restrict_files(int data_fd, int shown_fd, struct error *err)
+{
     int abi = landlock_abi();
     if (abi <= 0)
         return 0;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", data_fd);
     scope_fd rules =
         landlock_ruleset_new(abi, true, LANDLOCK_SCOPE_SIGNALS | LANDLOCK_SCOPE_ABSTRACT_SOCKETS);
-    int status = rules < 0 ? rules : landlock_ruleset_grant(rules, abi, path, LANDLOCK_READ_WRITE);
+    int status = rules < 0 ? rules : grant(rules, abi, data_fd, LANDLOCK_READ_WRITE);
+    if (status == 0 && shown_fd >= 0)
+        status = grant(rules, abi, shown_fd, LANDLOCK_READ);
     if (status == 0)
         status = landlock_ruleset_enforce(rules);
     return status < 0 ? error_layer(err, "landlock", status, "the server's files cannot be restricted") : 0;
 }
 
-int confine_self(int data_fd, struct error *err)
+int confine_self(int data_fd, int shown_fd, struct error *err)
 {
-    int status = restrict_files(data_fd, err);
+    int status = restrict_files(data_fd, shown_fd, err);
 #ifdef __SANITIZE_ADDRESS__
     return status; /* sanitizers start processes and read /proc: only the rest of the server is tested so */
 #endif

@@ -112,7 +112,7 @@ static int serve(struct server *server, struct error *err)
     if (status < 0)
         return err->kind ? status : error_host(err, status, "cannot read what the keeper gave");
     server->memory_fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    status = confine_self(server->data_fd, err);
+    status = confine_self(server->data_fd, server->pyodide_fd, err);
     if (status < 0)
         return status;
     run_rooms_sweep(server, true);
@@ -152,6 +152,7 @@ int main(int argc, char **argv)
     server = (struct server){.listen_fd = FRONT_LISTEN,
                              .door_fd = FRONT_DOOR,
                              .data_fd = FRONT_DATA,
+                             .pyodide_fd = is_open(FRONT_PYODIDE) ? FRONT_PYODIDE : -1,
                              .is_local = strcmp(argv[1], "local") == 0,
                              .links_lock = PTHREAD_MUTEX_INITIALIZER,
                              .started_us = clock_monotonic_us()};

@@ -19,6 +19,7 @@ struct server {
     int listen_fd;
     int door_fd;    /* to the keeper, see keeper/door.h */
     int data_fd;    /* the data directory; everything in it is opened relative to this */
+    int pyodide_fd; /* Python for browsers, see web_python.c; -1: not installed */
     bool is_local;  /* listens on loopback only: requests must name it so */
     bool is_secure; /* TLS */
     struct policy policy;

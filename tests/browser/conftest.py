@@ -38,6 +38,7 @@ class Lines:
 def driver():
     """Performs a scenario by its name; returns what went wrong, or None."""
     subprocess.run([box.ROOT / "setup" / "install-node", NODE], check=True)
+    subprocess.run([box.ROOT / "setup" / "install-pyodide", box.BUILD / "pyodide"], check=True)  # the server looks for it there
     with server.Server() as serving:
         process = subprocess.Popen(["node", HERE / "driver.mjs", f"http://127.0.0.1:{serving.port}", SCREENSHOTS],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,

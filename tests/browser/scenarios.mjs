@@ -1,6 +1,7 @@
 // What people do with the playground. Each function is a test; its name says what must be so.
 import assert from "node:assert/strict";
 import fs from "node:fs/promises";
+import { idle, outcome, output, run, write } from "./hands.mjs";
 
 const CSV = `plant,height,note\n${Array.from({ length: 60 }, (_, at) => `${["fern", "orchid", "moss"][at % 3]},${(at * 7.31) % 60},${at % 4 ? "ok" : ""}`).join("\n")}\n`;
 
@@ -19,18 +20,6 @@ export const settings = {
   dark_follows_the_system_and_the_switch: { options: { colorScheme: "dark" } },
   a_phone_never_scrolls_sideways: { options: { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true } },
 };
-
-const write = (page, code) => page.fill(".editor-area", code);
-const idle = (page) => page.waitForSelector("#run:not([hidden])");
-const outcome = (page) => page.textContent("#outcome .outcome-title");
-const output = (page) => page.textContent("#output");
-
-async function run(page, code) {
-  if (code !== undefined) await write(page, code);
-  await page.click("#run");
-  await page.waitForSelector("#stop:not([hidden])", { timeout: 2000 }).catch(() => {}); // it may be over already
-  await idle(page);
-}
 
 // ---- one run ----
 

@@ -1,15 +1,16 @@
-"""The playground in a real browser, against the real server. The scenarios are functions of scenarios.mjs; pictures of what
-was seen are in BUILD/screenshots."""
+"""The playground in a real browser, against the real server. The scenarios are functions of scenarios.mjs (runs on the
+server) and scenarios_page.mjs (runs in the page); pictures of what was seen are in BUILD/screenshots."""
 import pathlib
 import re
 
 import pytest
 
-SCENARIOS = re.findall(r"^export async function (\w+)", (pathlib.Path(__file__).parent / "scenarios.mjs").read_text(), re.M)
+FILES = sorted(pathlib.Path(__file__).parent.glob("scenarios*.mjs"))
+SCENARIOS = [name for file in FILES for name in re.findall(r"^export async function (\w+)", file.read_text(), re.M)]
 
 
 def test_scenarios_are_found_at_all():
-    assert {"output_is_shown_as_it_comes", "a_fork_leaves_its_origin_as_it_was"} <= set(SCENARIOS)
+    assert {"output_is_shown_as_it_comes", "a_fork_leaves_its_origin_as_it_was", "python_runs_in_the_page"} <= set(SCENARIOS)
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

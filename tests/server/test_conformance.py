@@ -16,7 +16,7 @@ TOOLS = BUILD.with_name(BUILD.name.removesuffix("-sanitized")) / "python-test" /
 DESCRIPTION = ROOT / "docs" / "openapi.json"
 
 # Pages for people, not of the API.
-NOT_DESCRIBED = {("GET", "/"), ("GET", "/assets/{path...}")}
+NOT_DESCRIBED = {("GET", "/"), ("GET", "/assets/pyodide/{file}"), ("GET", "/assets/{path...}")}
 # These do not end by themselves when they are right; tests of their own have them.
 ENDLESS = "(/events|/files/watch|/exec/pty)$"
 # How the checks may end: what the machine lacks is no failure of the server.

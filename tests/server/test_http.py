@@ -1,9 +1,11 @@
 """The server as an HTTP server: what clients do wrong, slowly, or too much of."""
 import re
+import shutil
 import socket
 import threading
 import time
 
+import box
 import pytest
 import server
 
@@ -194,6 +196,46 @@ def test_playground_is_served_with_a_strict_policy(serving):
     again = serving.get("/", headers={"If-None-Match": page.headers["ETag"]})
     assert again.status == 304 and not again.body
     assert serving.get("/assets/../../etc/passwd").status == 404
+
+
+def test_cell_may_connect_to_nothing(serving):
+    policy = dict(part.split(" ", 1) for part in serving.get("/assets/cell/frame.html").headers["Content-Security-Policy"].split("; "))
+    assert policy["default-src"] == policy["connect-src"] == "'none'"
+    assert policy["sandbox"] == "allow-scripts" and policy["worker-src"] == "blob:" and policy["frame-ancestors"] == "'self'"
+    # Its own script by its hash, what it is handed, and nothing that has an address.
+    assert re.fullmatch(r"'sha256-[\w+/]{43}=' blob: 'unsafe-eval' 'wasm-unsafe-eval'", policy["script-src"])
+
+
+PYODIDE = {"pyodide.mjs": "text/javascript; charset=utf-8", "pyodide.asm.mjs": "text/javascript; charset=utf-8", "pyodide.asm.wasm": "application/wasm",
+           "python_stdlib.zip": "application/zip", "pyodide-lock.json": "application/json"}
+
+
+def test_python_for_browsers_is_served_where_it_is_installed(tmp_path):
+    """Of a program in a place of its own, with and without the directory."""
+    for name in ("cloche", "cloche-server"):
+        shutil.copy(box.BUILD / name, tmp_path)
+    with server.Server(program=tmp_path / "cloche") as bare:
+        missing = bare.get("/assets/pyodide/pyodide.asm.wasm")
+        assert missing.status == 404 and missing.error["code"] == "not_installed" and "setup/install-pyodide" in missing.error["hint"]
+    place = tmp_path / "pyodide"
+    place.mkdir()
+    place.chmod(0o755)
+    for name in PYODIDE:
+        (place / name).write_text(f"content of {name}")
+    (place / "other.txt").write_text("not for the world")
+    (tmp_path / "secret").write_text("secret")
+    with server.Server(program=tmp_path / "cloche") as serving:
+        for name, kind in PYODIDE.items():
+            answer = serving.get(f"/assets/pyodide/{name}")
+            assert (answer.status, answer.headers["Content-Type"], answer.body.decode()) == (200, kind, f"content of {name}")
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            again = serving.get(f"/assets/pyodide/{name}", headers={"If-None-Match": answer.headers["ETag"]})
+            assert again.status == 304 and not again.body
+        for name in ("other.txt", "..%2fsecret", "../secret", "pyodide.mjs/", "installed.json"):
+            assert serving.get(f"/assets/pyodide/{name}").status == 404, name
+        (place / "pyodide.mjs").unlink()
+        (place / "pyodide.mjs").symlink_to(tmp_path / "secret")
+        assert serving.get("/assets/pyodide/pyodide.mjs").status == 404
 
 
 def test_hundreds_of_streams_at_one_time_cost_little(serving):

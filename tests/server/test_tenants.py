@@ -18,7 +18,7 @@ import server
 
 SOURCES = sorted((box.ROOT / "src" / "server").glob("*.c"))
 ROUTES = sorted({found for path in SOURCES for found in re.findall(r'\{\s*"([A-Z]+)",\s*"(/[^"]*)"', path.read_text())})
-OPEN = {("GET", "/"), ("GET", "/assets/{path...}"), ("GET", "/health"), ("GET", "/ready"), ("GET", "/v1/openapi.json")}
+OPEN = {("GET", "/"), ("GET", "/assets/pyodide/{file}"), ("GET", "/assets/{path...}"), ("GET", "/health"), ("GET", "/ready"), ("GET", "/v1/openapi.json")}
 CONFIG = "server.cpus = 2\nserver.queue = 24\nserver.queue_wait = 3s\n"
 TENANTS = {  # their quotas, where they differ from the defaults
     "alice": (), "bob": (), "hog": (), "guest": (),

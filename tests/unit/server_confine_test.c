@@ -11,13 +11,13 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-static int data_fd = -1;
+static int data_fd = -1, shown_fd = -1;
 
 static void confine(void)
 {
     struct error err = {0};
     must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    int status = confine_self(data_fd, &err);
+    int status = confine_self(data_fd, shown_fd, &err);
     if (status < 0)
         fprintf(stderr, "%s\n", err.text);
     must(status == 0);
@@ -43,6 +43,7 @@ static void do_what_a_server_does(void *data)
     must(mkdirat(data_fd, "folder", 0700) == 0 && renameat(data_fd, "file", data_fd, "folder/file") == 0);
     must(unlinkat(data_fd, "folder/file", 0) == 0 && unlinkat(data_fd, "folder", AT_REMOVEDIR) == 0);
     must(memfd_create("memory", MFD_CLOEXEC) >= 0);
+    must(openat(shown_fd, "shown", O_RDONLY | O_CLOEXEC) >= 0);
 }
 
 static void be_refused(void *data)
@@ -51,6 +52,8 @@ static void be_refused(void *data)
     confine();
     must(open("/etc/passwd", O_RDONLY | O_CLOEXEC) < 0 && errno == EACCES);
     must(open("/proc/self/mem", O_RDWR | O_CLOEXEC) < 0 && errno == EACCES);
+    must(openat(shown_fd, "shown", O_RDWR | O_CLOEXEC) < 0 && errno == EACCES);
+    must(openat(shown_fd, "new", O_RDWR | O_CREAT | O_CLOEXEC, 0600) < 0 && errno == EACCES);
     must(openat(data_fd, "../../etc/passwd", O_RDONLY | O_CLOEXEC) < 0);
     static const int families[] = {AF_INET, AF_INET6, AF_UNIX, AF_NETLINK, AF_PACKET, AF_VSOCK};
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
@@ -122,22 +125,28 @@ static void what_break_ins_are_made_of_ends_it(void **state)
     }
 }
 
-static char place[] = "/tmp/cloche-confine-XXXXXX";
+static char place[] = "/tmp/cloche-confine-XXXXXX", shown[] = "/tmp/cloche-shown-XXXXXX";
 
 static int make_data(void **state)
 {
     (void)state;
-    if (!mkdtemp(place))
+    if (!mkdtemp(place) || !mkdtemp(shown))
         return -1;
     data_fd = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return data_fd < 0 ? -1 : 0;
+    shown_fd = open(shown, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (data_fd < 0 || shown_fd < 0)
+        return -1;
+    int fd = openat(shown_fd, "shown", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    return fd < 0 ? -1 : close(fd);
 }
 
 static int remove_data(void **state)
 {
     (void)state;
+    unlinkat(shown_fd, "shown", 0);
     close(data_fd);
-    return rmdir(place);
+    close(shown_fd);
+    return rmdir(place) | rmdir(shown);
 }
 
 int main(void)

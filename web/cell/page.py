@@ -1,0 +1,62 @@
+"""A program in a page: what the runner does in a box, with messages to the page instead of a socket. Beside the modules of
+the runner, in the package `cloche` of the page's interpreter."""
+import builtins
+import json
+import sys
+
+from pyodide.ffi import run_sync, to_js
+
+from . import execute, reporting, rich
+
+NAME = "main.py"
+namespace = None
+show_in_page = None
+
+
+class PageNamespace(execute.Namespace):
+    """The page's event loop runs already: its end is awaited by switching stacks."""
+
+    def wait_for(self, coroutine):
+        return run_sync(coroutine)
+
+
+def show(kind, bundle):
+    show_in_page(kind == "value", to_js(list(bundle.items())))
+
+
+def prepare(show_function, tell):
+    global namespace, show_in_page
+    show_in_page = show_function
+    rich.connect(show)
+    reporting.connect(lambda fraction, text: tell(to_js({"kind": "progress", "fraction": fraction, "text": text})))
+    builtins.display = rich.display
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, write_through=True)  # as it comes
+    sys.argv = [NAME]
+    namespace = PageNamespace()
+
+
+def run(source):
+    """How it ended, as JSON."""
+    return json.dumps(execute_program(source))
+
+
+def execute_program(source):
+    try:
+        value = execute.run(namespace, source, NAME)
+        if value is not None:
+            show("value", rich.bundle(value))
+        return {"status": "ok"}
+    except SystemExit as error:
+        if error.code is None or isinstance(error.code, int):
+            return {"status": "exit", "exit_code": (error.code or 0) & 0xFF}
+        print(error.code, file=sys.stderr)
+        return {"status": "exit", "exit_code": 1}
+    except BaseException as error:
+        described = execute.describe(error)
+        if isinstance(error, ModuleNotFoundError):
+            described["traceback"] += "\nOnly the standard library is in this page; on the server there is more.\n"
+        return {"status": "error", "error": described}
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
