@@ -220,7 +220,7 @@ import js, urllib.request
 
 for what, attempt in {
     "the network": lambda: urllib.request.urlopen("http://192.0.2.1/"),
-    "this server": lambda: js.XMLHttpRequest.new().open("GET", js.location.origin + "/v1/files"),
+    "this server": lambda: urllib.request.urlopen("http://127.0.0.1:8420/v1/files"),
     "the page": lambda: js.document.title,
     "what it stores": lambda: js.localStorage,
     "a process": lambda: __import__("subprocess").run(["ls"]),
@@ -257,7 +257,7 @@ new cloche.HTML(\`<table><thead><tr><th>n</th><th>2 to the n</th></tr></thead><t
   example("javascript", "No way out", `
 const attempts = {
   "the network": () => fetch("http://192.0.2.1/"),
-  "this server": () => fetch("/v1/files"),
+  "this server": () => fetch("http://127.0.0.1:8420/v1/files"),
   "the page": () => parent.document,
   "what it stores": () => indexedDB.open("cloche"),
 };

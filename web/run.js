@@ -1,10 +1,12 @@
 // The page Run: each run has a box of its own, which is gone when the run has ended.
 import { button, find, h, notify } from "./dom.js";
-import { RUN_EXAMPLES } from "./examples.js";
 import { executeInPage, forget, prepare } from "./cell.js";
+import { PAGE_EXAMPLES, RUN_EXAMPLES } from "./examples.js";
 import { execute } from "./execute.js";
 import { Record } from "./output.js";
 import { releaseAddresses } from "./results.js";
+
+const WANTED = ["A plot, as a file", "Output as it comes", "Too much memory", "No way out"]; // to begin with
 
 export class RunPage {
   constructor(workbench, files) {
@@ -20,7 +22,7 @@ export class RunPage {
     find("#output-title").textContent = "Output";
     find("#step-actions").hidden = true;
     if (this.record) workbench.output.show(this.record, this.ceilings);
-    else workbench.output.empty("Nothing has run yet", "Output appears here as it comes.", this.#suggestions());
+    else this.#showNothing();
     workbench.showState(this.record);
   }
 
@@ -29,19 +31,23 @@ export class RunPage {
     find("#run-text").textContent = place === "page" ? "Run in page" : "Run";
     if (place === "page") prepare(language, this.workbench.limits.ceilings());
     else forget();
+    if (!this.record && !this.workbench.isBusy) this.#showNothing();
   }
 
   hide() {
     forget();
   }
 
-  #suggestions() {
-    const wanted = ["A plot, as a file", "Output as it comes", "Too much memory", "No way out"];
-    return h("div", { class: "suggestions" }, RUN_EXAMPLES.filter((example) => wanted.includes(example.name))
-      .map((example) => button(example.name, { kind: "small", onclick: () => {
-        this.workbench.useExample(example);
-        this.workbench.press();
-      } })));
+  #showNothing() {
+    const { place, language, output } = this.workbench;
+    const here = place === "page" ? PAGE_EXAMPLES.filter((example) => example.language === language)
+      : RUN_EXAMPLES.filter((example) => WANTED.includes(example.name));
+    const words = place === "page" ? "It will run in your browser, and nothing is sent to the server." : "Output appears here as it comes.";
+    const suggestion = (example) => button(example.name, { kind: "small", onclick: () => {
+      this.workbench.useExample(example);
+      this.workbench.press();
+    } });
+    output.empty("Nothing has run yet", words, h("div", { class: "suggestions" }, here.map(suggestion)));
   }
 
   async run(code) {

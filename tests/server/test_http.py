@@ -1,7 +1,9 @@
 """The server as an HTTP server: what clients do wrong, slowly, or too much of."""
+import os
 import re
 import shutil
 import socket
+import subprocess
 import threading
 import time
 
@@ -236,6 +238,22 @@ def test_python_for_browsers_is_served_where_it_is_installed(tmp_path):
         (place / "pyodide.mjs").unlink()
         (place / "pyodide.mjs").symlink_to(tmp_path / "secret")
         assert serving.get("/assets/pyodide/pyodide.mjs").status == 404
+
+
+def test_python_for_browsers_is_installed_where_it_was_fetched(tmp_path):
+    fetched, prefix = tmp_path / "fetched", tmp_path / "prefix"
+    fetched.mkdir()
+
+    def install():
+        return subprocess.run([box.ROOT / "setup" / "put-pyodide", fetched, "share/cloche/pyodide"], check=True, capture_output=True, text=True,
+                              env={**os.environ, "MESON_INSTALL_DESTDIR_PREFIX": str(prefix)}).stdout
+
+    assert "make pyodide" in install() and not prefix.exists()
+    for content in ("one", "two"):
+        for name in ("pyodide.mjs", "installed.json"):
+            (fetched / name).write_text(content)
+        install()
+        assert {path.name: path.read_text() for path in (prefix / "share/cloche/pyodide").iterdir()} == {"pyodide.mjs": content, "installed.json": content}
 
 
 def test_hundreds_of_streams_at_one_time_cost_little(serving):

@@ -9,7 +9,7 @@ let bundleOf = null; // of rich.js
 // Frames of ours, which know no sourceURL, stand at the end of a stack.
 function stackOf(error) {
   const lines = String(error.stack ?? error).split("\n");
-  const end = lines.findIndex((line) => /^ {4}at .*(blob:|<anonymous>\))/.test(line));
+  const end = lines.findIndex((line) => /^ {4}at (.*blob:|eval \(<anonymous>\)$)/.test(line));
   return lines.slice(0, end < 0 ? lines.length : end).map((line) => line.replace(/at eval \((program\.js:\d+:\d+)\)/, "at $1")).join("\n");
 }
 
@@ -84,6 +84,7 @@ async function prepare(parts) {
   self.cloche = { display: rich.display, progress, ...rich.kinds };
   self.display = rich.display;
   bundleOf = rich.bundle;
+  self.close = () => finish?.({ status: "exit", exit_code: 0 }); // the worker's own would leave nobody to tell of it
   offerConsole();
   offerTimers();
 }
@@ -132,20 +133,16 @@ function placeOf(code) {
 }
 
 async function evaluate(code) {
-  const label = `\n//# sourceURL=${NAME}`;
   const head = "(async () => {"; // on the program's first line, so that lines keep their numbers
-  if (parses("", code, "")) evaluated = [await (0, eval)(code + label)];
-  else if (parses(head, code, "})")) evaluated = [await (0, eval)(`${head}${code}\n})()${label}`)];
-  else {
-    const place = await placeOf(code);
-    try {
-      (0, eval)(code);
-    } catch (error) {
-      error.stack = `${error.name}: ${error.message}`;
-      fail(error, place);
-    }
+  const awaits = !parses("", code, "") && parses(head, code, "})");
+  const text = awaits ? `${head}${code}\n})()` : code;
+  try {
+    evaluated = [await (0, eval)(`${text}\n//# sourceURL=${NAME}`)];
+    look();
+  } catch (error) {
+    const isRead = !(error instanceof SyntaxError) || String(error.stack).includes(NAME); // it was thrown by the program
+    fail(error, isRead ? "" : await placeOf(code));
   }
-  look();
 }
 
 function run(code) {
@@ -159,6 +156,6 @@ function run(code) {
   });
   return new Promise((resolve) => {
     finish = resolve;
-    evaluate(code).catch((error) => fail(error));
+    evaluate(code);
   });
 }

@@ -36,6 +36,15 @@ def prepare(show_function, tell):
     namespace = PageNamespace()
 
 
+def without_loader_frames(trace):
+    """An error that comes through a promise has frames of the interpreter's own JavaScript in its middle."""
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith("blob:"):
+        trace = trace.tb_next
+    if trace is not None:
+        trace.tb_next = without_loader_frames(trace.tb_next)
+    return trace
+
+
 def run(source):
     """How it ended, as JSON."""
     return json.dumps(execute_program(source))
@@ -53,6 +62,7 @@ def execute_program(source):
         print(error.code, file=sys.stderr)
         return {"status": "exit", "exit_code": 1}
     except BaseException as error:
+        error.__traceback__ = without_loader_frames(execute.without_own_frames(error.__traceback__))
         described = execute.describe(error)
         if isinstance(error, ModuleNotFoundError):
             described["traceback"] += "\nOnly the standard library is in this page; on the server there is more.\n"

@@ -20,7 +20,7 @@ function show(isValue, pairs) {
 // Text goes out at once, as long as that is not thousands of messages: then it is gathered, for a message costs more than a
 // line. What is gathered goes with the next message that may go, at the latest when the program waits or ends.
 const BURST = 2000;
-const PER_MS = 0.2;
+const PER_MS = 0.1;
 const GATHERED_MAX = 65536;
 const { setTimeout: later, clearTimeout: never } = self; // the program may have its own
 let credit = BURST;
