@@ -33,8 +33,6 @@ const KINDS = {
   },
 };
 
-export const runsInPage = (language) => language in KINDS;
-
 // What is not as on the server; shown with every result.
 const DIFFERENCES = {
   both: [
@@ -111,6 +109,7 @@ class Cell {
 
   close() {
     clearInterval(this.pinging);
+    this.port?.close(); // what was on its way is not heard any more
     this.frame.remove(); // its worker ends with it
   }
 }
@@ -132,7 +131,8 @@ export function forget() {
 function takeCell(language, memory) {
   const fits = spare?.language === language && spare.memory === memory && spare.frame.isConnected;
   const cell = fits ? spare : new Cell(language, memory);
-  if (fits) spare = null;
+  if (!fits) spare?.close(); // two would be loaded at once
+  spare = null;
   return cell;
 }
 
