@@ -4,7 +4,10 @@ import http from "node:http";
 export async function elsewhere(act) {
   const heard = new Set();
   const types = { js: "text/javascript", events: "text/event-stream", css: "text/css" };
-  const hear = (request) => heard.add(new URL(request.url, "http://x").pathname.slice(1).split(".")[0]);
+  const hear = (request) => {
+    const name = new URL(request.url, "http://x").pathname.slice(1).split(".")[0];
+    if (name !== "favicon") heard.add(name); // the browser's own wish, for a page of ours
+  };
   const server = http.createServer((request, response) => {
     hear(request);
     response.writeHead(200, { "Access-Control-Allow-Origin": "*", "Content-Type": types[request.url.split(".")[1]] ?? "text/plain" });

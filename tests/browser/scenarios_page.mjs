@@ -44,12 +44,6 @@ export async function python_runs_in_the_page({ page, shot }) {
   await page.click("#outcome summary");
   assert.match(await page.textContent("#outcome .notes"), /Isolation.*browser's own.*Files.*Packages.*standard library/);
   await shot("page-python");
-  await run(page, "import cloche\nasync def f(n):\n    return 1 / n\n\ndisplay(cloche.HTML('<h3>a heading</h3>'))\nawait f(0)");
-  assert.equal(await page.frameLocator("iframe.result-frame").locator("h3").textContent(), "a heading");
-  assert.equal(await outcome(page), "Ended with ZeroDivisionError");
-  assert.equal(await traceback(page), "Traceback (most recent call last):\n  File \"main.py\", line 6, in <module>\n    await f(0)\n"
-    + "  File \"main.py\", line 3, in f\n    return 1 / n\n           ~~^~~\nZeroDivisionError: division by zero\n");
-  await shot("page-python-error");
   assert.deepEqual(asked, [], "something was sent to the server");
 }
 
@@ -275,7 +269,8 @@ export async function the_probes_would_notice_a_cell_without_walls({ page, base 
   });
 }
 
-export async function python_in_the_page_reaches_nothing({ page, base }) {
+// And how its own errors are shown: each interpreter takes a while to load.
+export async function python_in_the_page_reaches_nothing({ page, base, shot }) {
   await choosePage(page);
   await elsewhere(async (there, heard) => {
     await run(page, `import js, urllib.request, socket, os
@@ -295,11 +290,20 @@ for name, attempt in {
         print(name, "reached")
     except Exception as error:
         print(name, "refused")
-import numpy`);
+import cloche
+display(cloche.HTML('<h3>a heading</h3>'))
+async def f():
+    import numpy
+await f()`);
     assert.doesNotMatch(await terminal(page), /reached/);
     assert.equal((await terminal(page)).split("refused").length, 9);
     assert.deepEqual([...heard], []);
-    assert.match(await traceback(page), /No module named 'numpy'\n\nOnly the standard library is in this page/);
+    assert.equal(await page.frameLocator("iframe.result-frame").locator("h3").textContent(), "a heading");
+    assert.equal(await outcome(page), "Ended with ModuleNotFoundError");
+    assert.equal(await traceback(page), 'Traceback (most recent call last):\n  File "main.py", line 22, in <module>\n    await f()\n'
+      + '  File "main.py", line 21, in f\n    import numpy\nModuleNotFoundError: No module named \'numpy\'\n\n'
+      + 'Only the standard library is in this page; on the server there is more.\n');
+    await shot("page-python-error");
   });
 }
 
@@ -311,19 +315,19 @@ export async function a_page_of_a_guest_reaches_nobody({ page, context, base }) 
 <object data="${there}/object"></object><embed src="${there}/embed"><video src="${there}/video" poster="${there}/poster"></video><svg width="9" height="9"><image href="${there}/svg" width="9" height="9"/></svg>
 <input type="image" src="${there}/input"><a href="${there}/link" id="link">link</a><svg width="60" height="20"><a href="${there}/svglink" id="svglink"><text y="15">link</text></a></svg>`;
     const names = ["img", "srcset", "sheet", "import", "background", "inline", "script", "fetch", "frame", "object", "embed", "video", "poster", "svg", "input", "link"];
+    const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
     const press = async (frame) => {
-      await frame.waitForTimeout(400);
-      await frame.locator("#link").focus({ timeout: 2000 }).catch(() => {});
-      await frame.page().keyboard.press("Enter");
-      await frame.waitForTimeout(400);
+      await pause(400);
+      // Not by a key: one that makes its page go away is sometimes never answered.
+      await Promise.race([frame.evaluate(() => document.querySelector("#link").click()).catch(() => {}), pause(3000)]);
+      await pause(400);
     };
     // Without any wall all of it gets out.
     const bare = await context.newPage();
     await bare.goto(`${there}/start`);
-    await bare.setContent(hostile, { waitUntil: "commit" });
+    await bare.evaluate((html) => document.write(html), hostile);
     await press(bare.mainFrame());
     assert.deepEqual(names.filter((name) => !heard.has(name)), [], "the probes themselves");
-    await bare.close();
     heard.clear();
     // In our frame: as it is made, and with what is taken out of pages put in again, so that the walls alone hold it.
     for (const isRaw of [false, true]) {
@@ -332,7 +336,6 @@ export async function a_page_of_a_guest_reaches_nobody({ page, context, base }) 
         const frame = frameOf(raw ? "<i>PLACE</i>" : html);
         if (raw) frame.srcdoc = frame.srcdoc.replace("<i>PLACE</i>", () => html);
         document.querySelector("#output").replaceChildren(frame);
-        await new Promise((done) => frame.addEventListener("load", done, { once: true }));
       }, { html: hostile, raw: isRaw });
       const frame = await (await page.$("iframe.result-frame")).contentFrame();
       assert.equal(await frame.locator("p").first().textContent(), "guest");
