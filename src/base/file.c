@@ -104,6 +104,34 @@ enum { REMOVE_DEPTH = 200 };
 
 static int file_remove_opened(int top_fd, int parent_fd, const char *name, int fd, dev_t device, int depth);
 
+static bool file_is_plain_name(const char *name, size_t length)
+{
+    return length > 0 && length <= NAME_MAX && !(length <= 2 && strncmp(name, "..", length) == 0);
+}
+
+int file_open_parent(int dir_fd, const char *path, mode_t mode, const char **ret_name)
+{
+    scope_fd at = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const char *slash;
+    for (; at >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
+        char part[NAME_MAX + 1];
+        if (!file_is_plain_name(path, (size_t)(slash - path)))
+            return -EINVAL;
+        snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+        if (mkdirat(at, part, mode) < 0 && errno != EEXIST)
+            return -errno;
+        int next = openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (next < 0)
+            return -errno;
+        close(at);
+        at = next;
+    }
+    if (!file_is_plain_name(path, strlen(path)))
+        return -EINVAL;
+    *ret_name = path;
+    return at < 0 ? -errno : take_fd(&at);
+}
+
 int file_change_mode(int dir_fd, const char *name, mode_t mode)
 {
     scope_fd fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

@@ -23,6 +23,11 @@ int file_read_whole(int dir_fd, const char *path, size_t limit_bytes, struct buf
 /* mkdir -p of an absolute or relative path. An existing directory is fine. */
 int file_make_directories(const char *path, unsigned mode);
 
+/* The directory that a path's last part is in, below dir_fd, with those on the way made where they are not
+ * there; *ret_name is that part, inside of `path`. For paths of others' making: nothing leads out, and no
+ * link is followed. */
+int file_open_parent(int dir_fd, const char *path, mode_t mode, const char **ret_name);
+
 /* chmod of the thing itself: never of what a link points to. */
 int file_change_mode(int dir_fd, const char *name, mode_t mode);
 

@@ -10,7 +10,7 @@ int client_connect(void);
 
 struct client_input {
     const char *name; /* below /data/input */
-    int fd;           /* a regular file */
+    int fd;           /* a regular file, or a directory */
 };
 
 struct client_run {

@@ -79,34 +79,14 @@ static int copy_and_hash(struct collection *self, int from_fd, int into_fd, int6
     return status;
 }
 
-/* Opens (or makes) the directory of the caller's tree that stands for a path of the box. No link is followed:
- * a link that was there before could lead anywhere. */
-static int open_into_parent(const struct collection *self, const char *path, const char **ret_name)
-{
-    scope_fd at = fcntl(self->into_fd, F_DUPFD_CLOEXEC, 0);
-    const char *slash;
-    for (; at >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
-        char component[NAME_MAX + 1];
-        snprintf(component, sizeof component, "%.*s", (int)(slash - path), path);
-        if (mkdirat(at, component, 0777) < 0 && errno != EEXIST)
-            return -errno;
-        int next = openat(at, component, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (next < 0)
-            return -errno;
-        close(at);
-        at = next;
-    }
-    *ret_name = path;
-    return at < 0 ? -errno : take_fd(&at);
-}
-
 /* Writes under a temporary name and renames: the caller never sees half a file, and an existing link of that
  * name is replaced, not written through. */
 static int save_file(struct collection *self, int from_fd, const struct stat *what, const char *path,
                      int64_t *ret_size, char *ret_hash)
 {
     const char *name = NULL;
-    scope_fd parent = open_into_parent(self, path, &name);
+    /* In the caller's tree, too, a link that was there before could lead anywhere. */
+    scope_fd parent = file_open_parent(self->into_fd, path, 0777, &name);
     if (parent < 0)
         return parent;
     char temporary[64];

@@ -39,8 +39,8 @@ static int take_input(const json_t *item, const int *fds, struct grant *into, st
     struct stat what;
     if (!name || place < 0 || fds[place] < 0 || fstat(fds[place], &what) < 0)
         return error_spec(err, "files", "files: an input without a name or a file");
-    if (!S_ISREG(what.st_mode) || what.st_nlink == 0)
-        return error_spec(err, "files", "files: '%.64s' is not a file", name);
+    if ((!S_ISREG(what.st_mode) && !S_ISDIR(what.st_mode)) || what.st_nlink == 0)
+        return error_spec(err, "files", "files: '%.64s' is neither a file nor a directory", name);
     if (!is_input_name(name))
         return error_spec(err, "files", "files: '%.64s' cannot be a file name in /data/input", name);
     if (!is_servers_own(fds[place], &what))

@@ -2,6 +2,8 @@
 #include "remote/remote.h"
 #include "remote/result_read.h"
 #include "remote/event_reader.h"
+#include "remote/given_stdin.h"
+#include "remote/inputs.h"
 #include "remote/run_body.h"
 #include "remote/saved_files.h"
 #include "remote/upload.h"
@@ -142,18 +144,21 @@ static int perform(struct remote_run *run, struct error *err)
 {
     struct spec *spec = run->given->spec;
     struct run_options given = *run->given;
-    json_t *body = NULL, *files = NULL;
+    struct given_stdin stdin_given = {0};
+    json_t *body = NULL;
     int status = run_body_make(&given, &body, err);
     if (status == 0 && spec->output_directory)
         status = run->output_fd = saved_files_open(spec->output_directory, err);
     if (status >= 0)
-        status = run_body_add_stdin(body, &given, err);
+        status = spec_resolve_grants(spec, err);
+    if (status == 0)
+        status = given_stdin_begin(&stdin_given, &given, err);
     if (status == 0)
         status = remote_connect(&run->http, err);
-    if (status == 0 && spec->grant_count) {
-        status = upload_inputs(run->http, spec, &files, &run->uploads, err);
-        json_object_set_new(body, "files", files);
-    }
+    if (status == 0 && spec->grant_count)
+        status = inputs_send(run->http, spec, body, &run->uploads, err);
+    if (status == 0)
+        status = given_stdin_send(&stdin_given, run->http, body, &run->uploads, err);
     if (status == 0)
         status = ask(run, body, err);
     progress_line_clear(&run->line);
@@ -163,6 +168,7 @@ static int perform(struct remote_run *run, struct error *err)
         status = saved_files_take(run->http, run->output_fd, run->result, err);
     else if (status == 0)
         forget_contents(run->result);
+    buffer_free(&stdin_given.bytes);
     json_decref(body);
     return status;
 }

@@ -6,6 +6,7 @@
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/signalfd.h>
@@ -31,6 +32,7 @@ struct transfer {
     struct http *http;
     struct http_call *call;
     int broken; /* why we broke it off */
+    size_t first_sent;
 };
 
 /* ---- open and close ---- */
@@ -213,16 +215,41 @@ static size_t take_header(char *line, size_t one, size_t count, void *data)
     return count;
 }
 
+/* Whoever waits for a slow source can still be told to end. */
+static int await_source(const struct transfer *transfer)
+{
+    struct pollfd polled[] = {{.fd = transfer->call->source->fd, .events = POLLIN},
+                              {.fd = transfer->http->cancel_fd, .events = POLLIN}};
+    struct signalfd_siginfo what;
+    while (poll(polled, 2, -1) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return polled[1].revents && read(transfer->http->cancel_fd, &what, sizeof what) > 0 ? -ECANCELED : 0;
+}
+
+static size_t give_first(struct transfer *transfer, char *into, size_t size)
+{
+    struct slice first = transfer->call->source->first;
+    size_t left = first.length - transfer->first_sent, count = left < size ? left : size;
+    if (count)
+        memcpy(into, first.data + transfer->first_sent, count);
+    transfer->first_sent += count;
+    return count;
+}
+
 static size_t give_bytes(char *into, size_t one, size_t count, void *data)
 {
     struct transfer *transfer = data;
-    ssize_t got;
-    do
-        got = read(transfer->call->source->fd, into, one * count);
-    while (got < 0 && errno == EINTR);
+    size_t given = give_first(transfer, into, one * count);
+    if (given)
+        return given;
+    if (transfer->broken == 0) /* a signal may have been seen before */
+        transfer->broken = await_source(transfer);
+    ssize_t got = transfer->broken < 0 ? -1 : read(transfer->call->source->fd, into, one * count);
     if (got >= 0)
         return (size_t)got;
-    transfer->broken = -errno;
+    if (transfer->broken == 0)
+        transfer->broken = -errno;
     return CURL_READFUNC_ABORT;
 }
 

@@ -15,6 +15,7 @@ struct http;
 struct http_source {
     int fd;
     int64_t size_bytes; /* -1: until its end */
+    struct slice first; /* sent before: what was read from it already */
 };
 
 struct http_call {

@@ -1,19 +1,14 @@
 #include "remote/run_body.h"
 
-#include "cli/report.h"
-
+#include "base/base64.h"
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
-#include "base/base64.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
-
-enum { STDIN_MAX = 32 << 20, PATIENCE_MS = 3000 };
 
 /* ---- what is refused ---- */
 
@@ -169,50 +164,4 @@ int run_body_make(struct run_options *given, json_t **ret, struct error *err)
         json_object_set_new(body, "collect", json_string("inline"));
     *ret = body;
     return 0;
-}
-
-/* ---- stdin ---- */
-
-/* The server gets it whole, so its end is waited for; whoever wonders why nothing happens is told. */
-static int read_stdin(struct buffer *into, bool quiet, struct error *err)
-{
-    bool is_told = quiet;
-    for (;;) {
-        char chunk[65536];
-        struct pollfd polled = {.fd = STDIN_FILENO, .events = POLLIN};
-        if (!is_told && poll(&polled, 1, PATIENCE_MS) == 0) {
-            is_told = true;
-            report_error("waiting for the end of stdin, which the server gets whole (</dev/null: none)");
-        }
-        ssize_t got = read(STDIN_FILENO, chunk, sizeof chunk);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && errno != EBADF && errno != EISDIR && errno != EIO)
-            return error_host(err, -errno, "stdin");
-        if (got <= 0)
-            return 0;
-        if (into->length + (size_t)got > STDIN_MAX)
-            return error_spec(err, "stdin", "stdin: more than 32 MiB; give it as a file, with --input");
-        int status = buffer_append(into, chunk, (size_t)got);
-        if (status < 0)
-            return error_host(err, status, "stdin");
-    }
-}
-
-int run_body_add_stdin(json_t *body, const struct run_options *given, struct error *err)
-{
-    const struct spec *spec = given->spec;
-    scope_buffer bytes = {0};
-    int status = 0;
-    if (spec->stdin_kind == STDIN_BYTES)
-        status = buffer_append(&bytes, spec->stdin_bytes.data, spec->stdin_bytes.length);
-    else if (!given->spec_from_stdin && !isatty(STDIN_FILENO))
-        status = read_stdin(&bytes, given->quiet || given->json, err);
-    if (status < 0 || !bytes.length)
-        return status;
-    json_t *text = json_stringn(bytes.data, bytes.length);
-    if (text)
-        return json_object_set_new(body, "stdin", text);
-    scope_free char *encoded = base64_encode((struct slice){bytes.data, bytes.length});
-    return json_object_set_new(body, "stdin_base64", encoded ? json_string(encoded) : json_null());
 }

@@ -8,9 +8,6 @@
 /* Reads the code's file; refuses what only a run without a server can have. To be freed. */
 int run_body_make(struct run_options *given, json_t **ret, struct error *err);
 
-/* All of our stdin, where the run gets it. */
-int run_body_add_stdin(json_t *body, const struct run_options *given, struct error *err);
-
 /* Limits that were set, as a server reads them: {"memory": 268435456, "wall": "10000ms"}. To be freed. */
 json_t *run_body_limits(const struct limits *limits, const bool *is_set);
 

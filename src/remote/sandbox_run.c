@@ -1,5 +1,6 @@
 /* Code in a sandbox's interpreter, and commands beside it. */
 #include "remote/event_reader.h"
+#include "remote/given_stdin.h"
 #include "remote/remote.h"
 #include "remote/run_body.h"
 #include "remote/sandbox.h"
@@ -103,7 +104,7 @@ static int add_stdin(json_t *body, const struct sandbox_options *given, struct e
 {
     struct run_options options = {.spec = given->spec, .quiet = given->quiet};
     options.spec_from_stdin = given->words.count > 1 && strcmp(given->words.items[1], "-") == 0;
-    int status = run_body_add_stdin(body, &options, err);
+    int status = given_stdin_add(body, &options, err);
     if (status == 0 && json_object_get(body, "stdin_base64"))
         return error_spec(err, "stdin",
                           "stdin: is not UTF-8, which a sandbox asks for; put it there as a file");

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -29,32 +28,6 @@ int saved_files_open(const char *directory, struct error *err)
                                 directory);
 }
 
-/* Names were made by the code that ran: nothing leads out, and no link that is there is followed. */
-static int open_parent(int dir_fd, const char *path, const char **ret_name)
-{
-    scope_fd at = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const char *slash;
-    for (; at >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
-        char part[NAME_MAX + 1];
-        if (slash - path > NAME_MAX || slash == path)
-            return -EINVAL;
-        snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
-        if (strcmp(part, "..") == 0 || strcmp(part, ".") == 0)
-            return -EINVAL;
-        if (mkdirat(at, part, 0777) < 0 && errno != EEXIST)
-            return -errno;
-        int next = openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (next < 0)
-            return -errno;
-        close(at);
-        at = next;
-    }
-    if (!*path || strcmp(path, "..") == 0 || strcmp(path, ".") == 0)
-        return -EINVAL;
-    *ret_name = path;
-    return at < 0 ? -errno : take_fd(&at);
-}
-
 static void draft_abandon(struct draft *draft)
 {
     char ignored[65];
@@ -72,7 +45,8 @@ static void draft_abandon(struct draft *draft)
 static int draft_begin(struct draft *draft, int dir_fd, const char *path)
 {
     uint64_t serial;
-    if ((draft->dir_fd = open_parent(dir_fd, path, &draft->name)) < 0)
+    /* Names were made by the code that ran. */
+    if ((draft->dir_fd = file_open_parent(dir_fd, path, 0777, &draft->name)) < 0)
         return draft->dir_fd;
     if (getrandom(&serial, sizeof serial, 0) != sizeof serial || !(draft->hash = sha256_new()))
         return -ENOMEM;

@@ -1,9 +1,7 @@
 #include "remote/upload.h"
 
-#include "base/file.h"
 #include "base/scope.h"
 #include "base/sha256.h"
-#include "base/base64.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +9,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-enum { INLINE_MAX = 256 << 10, HASH_CHUNK = 1 << 20 };
+enum { HASH_CHUNK = 1 << 20 };
 
 static int open_source(const char *path, struct http_source *ret, struct error *err)
 {
@@ -100,75 +98,21 @@ int upload_file(struct http *http, const char *path, const char *target, bool re
     return status;
 }
 
-static int add_inline(const char *path, const char *name, json_t *files, struct error *err)
-{
-    scope_buffer content = {0};
-    int status = file_read_whole(AT_FDCWD, path, INLINE_MAX, &content);
-    if (status < 0)
-        return error_spec(err, "input", "input: '%.256s': %s", path, strerror(-status));
-    scope_free char *encoded =
-        base64_encode((struct slice){content.data ? content.data : "", content.length});
-    json_t *file = encoded ? json_pack("{s:s, s:s}", "name", name, "content_base64", encoded) : NULL;
-    if (!file)
-        return error_spec(err, "input", "input: '%.64s' is not a name in UTF-8", name);
-    json_array_append_new(files, file);
-    return 0;
-}
-
-static int add_upload(struct http *http, const char *path, const char *name, json_t *files,
-                      struct string_list *temporary, struct error *err)
-{
-    uint64_t serial;
-    char upload[48];
-    if (getrandom(&serial, sizeof serial, 0) != sizeof serial)
-        return error_host(err, -EIO, "input");
-    snprintf(upload, sizeof upload, "input-%016llx", (unsigned long long)serial);
-    scope_buffer target = {0};
-    if (buffer_print(&target, "/v1/files/%s", upload) < 0 || string_list_add(temporary, upload) < 0)
-        return error_host(err, -ENOMEM, "input");
-    json_t *answer = NULL;
-    int status = upload_file(http, path, target.data, false, &answer, err);
-    json_decref(answer);
-    if (status < 0)
-        return error_context(err, "input");
-    json_t *file = json_pack("{s:s, s:s}", "name", name, "upload", upload);
-    if (!file)
-        return error_spec(err, "input", "input: '%.64s' is not a name in UTF-8", name);
-    json_array_append_new(files, file);
-    return 0;
-}
-
-static int add_input(struct http *http, const struct grant *grant, json_t *files,
+int upload_temporary(struct http *http, const struct http_source *source, const char *kind,
                      struct string_list *temporary, struct error *err)
 {
-    struct stat what;
-    const char *path = grant->host_path, *slash = strrchr(path, '/');
-    const char *name = grant->name ? grant->name : slash ? slash + 1 : path;
-    if (stat(path, &what) < 0)
-        return error_spec(err, "input", "input: '%.256s': %s", path, strerror(errno));
-    if (S_ISDIR(what.st_mode))
-        return error_spec(err, "input",
-                          "input: '%.256s' is a directory, and a server takes files only; give them one by "
-                          "one, or as an archive",
-                          path);
-    if (!S_ISREG(what.st_mode))
-        return error_spec(err, "input", "input: '%.256s' is neither a file nor a directory", path);
-    return what.st_size <= INLINE_MAX ? add_inline(path, name, files, err)
-                                      : add_upload(http, path, name, files, temporary, err);
-}
-
-int upload_inputs(struct http *http, const struct spec *spec, json_t **ret_files,
-                  struct string_list *temporary, struct error *err)
-{
-    json_t *files = json_array();
-    int status = 0;
-    for (size_t i = 0; i < spec->grant_count && status == 0; i++)
-        status = add_input(http, &spec->grants[i], files, temporary, err);
+    uint64_t serial;
+    char target[96];
+    int status = getrandom(&serial, sizeof serial, 0) == sizeof serial ? 0 : -EIO;
     if (status == 0)
-        *ret_files = files;
-    else
-        json_decref(files);
-    return status;
+        status = string_list_print(temporary, "%s-%016llx", kind, (unsigned long long)serial);
+    if (status < 0)
+        return error_host(err, status, "%s", kind);
+    snprintf(target, sizeof target, "/v1/files/%s", temporary->items[temporary->count - 1]);
+    struct http_call call = {.method = "PUT", .path = target, .source = source};
+    status = http_perform(http, &call, err);
+    buffer_free(&call.answer);
+    return status < 0 ? error_context(err, "%s", kind) : 0;
 }
 
 void upload_remove(struct http *http, const struct string_list *names)

@@ -2,12 +2,11 @@
 #pragma once
 
 #include "remote/http.h"
-#include "spec/spec.h"
 
-/* The inputs of a run as the field `files`: small ones in it, large ones uploaded before. Names of uploads
- * are added to *temporary, to be removed afterwards, whatever comes of it. */
-int upload_inputs(struct http *http, const struct spec *spec, json_t **ret_files,
-                  struct string_list *temporary, struct error *err);
+/* An upload under a name of its own, which is the last of *temporary afterwards; those are to be removed,
+ * also when it fails. kind: "input" or "stdin". */
+int upload_temporary(struct http *http, const struct http_source *source, const char *kind,
+                     struct string_list *temporary, struct error *err);
 void upload_remove(struct http *http, const struct string_list *names);
 
 /* PUT of a file ("-": stdin); ret: the server's answer, to be freed. resumes: goes on with what an upload

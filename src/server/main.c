@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum { DRAIN_MS = 10000, SWEEP_MS = 60000, ARENAS = 4, FILE_MAX = 1 << 20 };
@@ -147,6 +148,7 @@ int main(int argc, char **argv)
         return 1;
     }
     signal(SIGPIPE, SIG_IGN);
+    umask(022); /* modes are what they are asked to be: the data directory itself is closed */
     mallopt(M_ARENA_MAX, ARENAS); /* or there would be one for each of very many threads */
     allow_descriptors();
     server = (struct server){.listen_fd = FRONT_LISTEN,

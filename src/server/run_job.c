@@ -8,6 +8,7 @@
 #include "server/admission.h"
 #include "server/keeper_link.h"
 #include "server/run_gate.h"
+#include "server/run_input.h"
 #include "server/server.h"
 #include "server/store.h"
 #include "server/tenant.h"
@@ -23,19 +24,23 @@ enum { INLINE_BYTES_MAX = 8 << 20 };
 
 /* An upload of the tenant's, opened for reading. It is held as long as the run: the keeper finds it by its
  * path, when the box is made. */
-static int open_upload(struct run_job *job, struct run_file *file, struct error *err)
+static int open_upload(const struct run_job *job, const char *field, const char *name, char *ret_sha256,
+                       struct error *err)
 {
     struct store *store = job->server->store;
     struct stored stored;
-    if (store_hold(store, exchange_tenant(job->exchange)->name, file->upload, &stored) < 0)
-        return error_spec(err, "files", "files: there is no upload '%.64s'", file->upload);
-    memcpy(file->held_sha256, stored.sha256, sizeof file->held_sha256);
+    if (store_hold(store, exchange_tenant(job->exchange)->name, name, &stored) < 0)
+        return error_spec(err, field, "%s: there is no upload '%.64s'", field, name);
+    memcpy(ret_sha256, stored.sha256, sizeof stored.sha256);
     int fd = store_open_content(store, stored.sha256);
-    return fd < 0 ? error_host(err, fd, "cannot open the upload '%.64s'", file->upload) : fd;
+    return fd < 0 ? error_host(err, fd, "cannot open the upload '%.64s'", name) : fd;
 }
 
-static int open_stdin(const struct spec *spec, struct error *err)
+static int open_stdin(struct run_job *job, struct error *err)
 {
+    const struct spec *spec = job->request.spec;
+    if (job->request.stdin_upload)
+        return open_upload(job, "stdin_upload", job->request.stdin_upload, job->request.stdin_sha256, err);
     if (spec->stdin_kind != STDIN_BYTES)
         return -1;
     scope_fd fd = memfd_create("stdin", MFD_CLOEXEC);
@@ -45,14 +50,20 @@ static int open_stdin(const struct spec *spec, struct error *err)
     return status < 0 ? error_host(err, status, "cannot keep the run's stdin") : take_fd(&fd);
 }
 
+static int open_input(struct run_job *job, size_t index, struct error *err)
+{
+    struct run_file *file = &job->request.files.items[index];
+    const struct run_content *content = &file->content;
+    if (content->upload && !content->is_executable)
+        return open_upload(job, "files", content->upload, file->held_sha256, err);
+    return run_input_make(job, index, file, err);
+}
+
 int run_job_open_inputs(struct run_job *job, struct client_input *inputs, struct error *err)
 {
-    for (size_t i = 0; i < job->request.file_count; i++) {
-        struct run_file *file = &job->request.files[i];
-        struct slice content = {file->content.data ? file->content.data : "", file->content.length};
-        inputs[i].name = file->name;
-        inputs[i].fd =
-            file->upload ? open_upload(job, file, err) : run_room_write_input(&job->room, i, content, err);
+    for (size_t i = 0; i < job->request.files.count; i++) {
+        inputs[i].name = job->request.files.items[i].name;
+        inputs[i].fd = open_input(job, i, err);
         if (inputs[i].fd < 0)
             return inputs[i].fd;
     }
@@ -71,7 +82,7 @@ static int send_order(struct run_job *job, struct client_run *run, struct error 
 static int start_with_files(struct run_job *job, struct client_run *run, struct error *err)
 {
     struct client_input inputs[SPEC_GRANTS_MAX];
-    size_t count = job->request.file_count;
+    size_t count = job->request.files.count;
     for (size_t i = 0; i < count; i++)
         inputs[i].fd = -1;
     int status = run_room_open(job->server, job->id, &job->room, err);
@@ -94,7 +105,7 @@ int run_job_start(struct run_job *job, int output_fd, int errors_fd, bool wants_
     job->result = result_new();
     if (!job->result)
         return error_host(err, -ENOMEM, "no memory for a result");
-    scope_fd input_fd = open_stdin(job->request.spec, err);
+    scope_fd input_fd = open_stdin(job, err);
     if (err->kind)
         return err->code;
     struct admission_state admission;
@@ -106,7 +117,7 @@ int run_job_start(struct run_job *job, int output_fd, int errors_fd, bool wants_
                              .wants_json = true,
                              .is_cold = job->request.is_cold,
                              .wants_progress = wants_progress};
-    bool has_files = job->request.file_count > 0 || job->request.collect != RUN_COLLECT_LIST;
+    bool has_files = job->request.files.count > 0 || job->request.collect != RUN_COLLECT_LIST;
     return has_files ? start_with_files(job, &run, err) : send_order(job, &run, err);
 }
 
@@ -239,13 +250,19 @@ int run_job_finish(struct run_job *job, struct buffer *ret, struct error *err)
     return 0;
 }
 
+static void release_upload(const struct run_job *job, const char *sha256)
+{
+    if (sha256[0])
+        store_release(job->server->store, sha256);
+}
+
 void run_job_close(struct run_job *job)
 {
     run_gate_leave(job);
     scope_close_fd(&job->link_fd);
-    for (size_t i = 0; i < job->request.file_count; i++)
-        if (job->request.files[i].held_sha256[0])
-            store_release(job->server->store, job->request.files[i].held_sha256);
+    for (size_t i = 0; i < job->request.files.count; i++)
+        release_upload(job, job->request.files.items[i].held_sha256);
+    release_upload(job, job->request.stdin_sha256);
     run_room_close(&job->room, job->is_kept);
     run_request_free(&job->request);
     result_free(job->result);

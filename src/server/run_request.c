@@ -14,10 +14,10 @@ static const char *const spec_fields[] = {
     "language", "code",   "command",        "args", "env",  "image", "isolation", "cwd",
     "stdin",    "limits", "compile_limits", "call", "host", "fuel",  "vet",       NULL};
 static const char *const all_fields[] = {
-    "language", "code",         "command",        "args",  "env",    "image",   "isolation", "cwd",
-    "stdin",    "limits",       "compile_limits", "files", "preset", "collect", "warm",      "stream",
-    "name",     "stdin_base64", "code_base64",    "call",  "host",   "fuel",    "vet",       NULL};
-static const char *const file_fields[] = {"name", "content_base64", "content", "upload", NULL};
+    "language", "code",         "command",        "args",        "env",    "image",   "isolation", "cwd",
+    "stdin",    "limits",       "compile_limits", "files",       "preset", "collect", "warm",      "stream",
+    "name",     "stdin_base64", "stdin_upload",   "code_base64", "call",   "host",    "fuel",      "vet",
+    NULL};
 
 static const struct {
     const char *preset, *field, *value;
@@ -74,7 +74,7 @@ int run_refuse_unknown(struct exchange *exchange, const json_t *object, const ch
     return 0;
 }
 
-static int refuse(struct exchange *exchange, const char *field, const char *message)
+int run_refuse(struct exchange *exchange, const char *field, const char *message)
 {
     exchange_reply_error(exchange, 400, "bad_request", field, NULL, "%s: %s", field, message);
     return -EINVAL;
@@ -85,7 +85,7 @@ static int read_switch(struct exchange *exchange, const json_t *body, const char
 {
     const json_t *value = json_object_get(body, name);
     *ret = value ? json_is_true(value) : normal;
-    return !value || json_is_boolean(value) ? 0 : refuse(exchange, name, "must be true or false");
+    return !value || json_is_boolean(value) ? 0 : run_refuse(exchange, name, "must be true or false");
 }
 
 static int read_collect(struct exchange *exchange, const json_t *body, enum run_collect *ret)
@@ -98,64 +98,7 @@ static int read_collect(struct exchange *exchange, const json_t *body, enum run_
     *ret = text && strcmp(text, "url") == 0 ? RUN_COLLECT_URL : RUN_COLLECT_INLINE;
     if (json_is_true(value) || (text && (strcmp(text, "url") == 0 || strcmp(text, "inline") == 0)))
         return 0;
-    return refuse(exchange, "collect", "must be true, false, \"inline\" or \"url\"");
-}
-
-static bool is_input_name(const char *name, size_t length)
-{
-    return name[0] && length <= NAME_MAX && strlen(name) == length && !strchr(name, '/') &&
-           strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-}
-
-static int read_file(struct exchange *exchange, const json_t *item, struct run_file *into)
-{
-    if (!json_is_object(item))
-        return refuse(exchange, "files", "must be an array of objects");
-    int status = run_refuse_unknown(exchange, item, file_fields, "a file");
-    if (status < 0)
-        return status;
-    const json_t *name = json_object_get(item, "name");
-    const json_t *upload = json_object_get(item, "upload"), *text = json_object_get(item, "content");
-    const json_t *encoded = json_object_get(item, "content_base64");
-    if (!json_is_string(name) && json_is_string(upload))
-        name = upload;
-    if (!json_is_string(name) || !is_input_name(json_string_value(name), json_string_length(name)))
-        return refuse(exchange, "files", "each needs a name, without a slash, that it has in /data/input");
-    if (!upload + !text + !encoded != 2)
-        return refuse(exchange, "files", "each needs one of content_base64, content and upload");
-    into->name = json_string_value(name);
-    if (upload && !(into->upload = json_string_value(upload)))
-        return refuse(exchange, "files", "upload: must be a string");
-    if (upload)
-        return 0;
-    const json_t *given = text ? text : encoded;
-    if (!json_is_string(given))
-        return refuse(exchange, "files", "the content must be a string");
-    struct slice content = {json_string_value(given), json_string_length(given)};
-    status = text ? buffer_append(&into->content, content.data, content.length)
-                  : base64_decode(content, &into->content);
-    return status == -EINVAL ? refuse(exchange, "files", "content_base64: is not base64") : status;
-}
-
-int run_request_read_files(struct exchange *exchange, struct run_request *into)
-{
-    const json_t *list = json_object_get(into->body, "files");
-    size_t index;
-    json_t *item;
-    if (list && !json_is_array(list))
-        return refuse(exchange, "files", "must be an array of objects");
-    if (json_array_size(list) > SPEC_GRANTS_MAX)
-        return refuse(exchange, "files", "more than 64");
-    json_array_foreach(list, index, item)
-    {
-        int status = read_file(exchange, item, &into->files[into->file_count++]);
-        if (status < 0)
-            return status;
-        for (size_t i = 0; i < index; i++)
-            if (strcmp(into->files[i].name, into->files[index].name) == 0)
-                return refuse(exchange, "files", "two have the same name");
-    }
-    return 0;
+    return run_refuse(exchange, "collect", "must be true, false, \"inline\" or \"url\"");
 }
 
 static int read_preset(struct exchange *exchange, struct run_request *into)
@@ -167,7 +110,7 @@ static int read_preset(struct exchange *exchange, struct run_request *into)
     int status = json_is_string(preset) ? run_preset_apply(exchange_server(exchange),
                                                            json_string_value(preset), into->spec, &err)
                                         : -ENOENT;
-    return status == -ENOENT ? refuse(exchange, "preset", "there is only \"analyst\"") : status;
+    return status == -ENOENT ? run_refuse(exchange, "preset", "there is only \"analyst\"") : status;
 }
 
 /* Code that is not text: a module. */
@@ -178,11 +121,11 @@ static int read_code_bytes(struct exchange *exchange, struct run_request *into)
     if (!encoded)
         return 0;
     if (!json_is_string(encoded) || spec->has_code)
-        return refuse(exchange, "code_base64", "must be a string, and instead of code");
+        return run_refuse(exchange, "code_base64", "must be a string, and instead of code");
     spec->has_code = true;
     int status =
         base64_decode((struct slice){json_string_value(encoded), json_string_length(encoded)}, &spec->code);
-    return status == -EINVAL ? refuse(exchange, "code_base64", "is not base64") : status;
+    return status == -EINVAL ? run_refuse(exchange, "code_base64", "is not base64") : status;
 }
 
 static int read_spec(struct exchange *exchange, struct run_request *into)
@@ -205,33 +148,45 @@ static int read_spec(struct exchange *exchange, struct run_request *into)
     if (status < 0)
         return status;
     if (!spec->has_code && !spec->command.count)
-        return refuse(exchange, "code", "nothing to run: give code, or a command");
+        return run_refuse(exchange, "code", "nothing to run: give code, or a command");
     if (spec->has_code && spec->command.count)
-        return refuse(exchange, "command", "give code or a command, not both");
+        return run_refuse(exchange, "command", "give code or a command, not both");
     return 0;
 }
 
-/* What messages call the code; and stdin that is not text. */
-static int read_name_and_stdin(struct exchange *exchange, struct run_request *into)
+/* What messages call the code. */
+static int read_name(struct exchange *exchange, struct run_request *into)
 {
     const json_t *name = json_object_get(into->body, "name");
-    const json_t *encoded = json_object_get(into->body, "stdin_base64");
     struct spec *spec = into->spec;
-    if (name && (!json_is_string(name) || !is_input_name(json_string_value(name), json_string_length(name))))
-        return refuse(exchange, "name", "must be the name of a file, without a slash");
+    if (name &&
+        (!json_is_string(name) || !run_files_is_name(json_string_value(name), json_string_length(name))))
+        return run_refuse(exchange, "name", "must be the name of a file, without a slash");
     if (name && !(spec->code_name = strdup(json_string_value(name))))
         return -ENOMEM;
     /* The keeper fills in all else by the same policy; this it takes as it comes. */
     if (!spec->has_isolation)
         spec->isolation = spec_usual_isolation(spec, &exchange_server(exchange)->policy);
+    return 0;
+}
+
+/* Stdin that is not text, or more than a request holds. */
+static int read_stdin(struct exchange *exchange, struct run_request *into)
+{
+    const json_t *encoded = json_object_get(into->body, "stdin_base64");
+    const json_t *upload = json_object_get(into->body, "stdin_upload");
+    struct spec *spec = into->spec;
+    if (upload && (!json_is_string(upload) || encoded || spec->stdin_kind != STDIN_NONE))
+        return run_refuse(exchange, "stdin_upload", "must be the name of an upload, and instead of stdin");
+    into->stdin_upload = json_string_value(upload);
     if (!encoded)
         return 0;
     if (!json_is_string(encoded) || spec->stdin_kind != STDIN_NONE)
-        return refuse(exchange, "stdin_base64", "must be a string, and instead of stdin");
+        return run_refuse(exchange, "stdin_base64", "must be a string, and instead of stdin");
     spec->stdin_kind = STDIN_BYTES;
     int status = base64_decode((struct slice){json_string_value(encoded), json_string_length(encoded)},
                                &spec->stdin_bytes);
-    return status == -EINVAL ? refuse(exchange, "stdin_base64", "is not base64") : status;
+    return status == -EINVAL ? run_refuse(exchange, "stdin_base64", "is not base64") : status;
 }
 
 int run_request_read(struct exchange *exchange, struct run_request *ret)
@@ -246,11 +201,13 @@ int run_request_read(struct exchange *exchange, struct run_request *ret)
     if (status == 0)
         status = read_spec(exchange, ret);
     if (status == 0)
-        status = read_name_and_stdin(exchange, ret);
+        status = read_name(exchange, ret);
+    if (status == 0)
+        status = read_stdin(exchange, ret);
     if (status == 0)
         status = read_preset(exchange, ret);
     if (status == 0)
-        status = run_request_read_files(exchange, ret);
+        status = run_files_read(exchange, ret->body, &ret->files);
     if (status == 0)
         status = read_collect(exchange, ret->body, &ret->collect);
     if (status == 0)
@@ -266,8 +223,7 @@ int run_request_read(struct exchange *exchange, struct run_request *ret)
 
 void run_request_free(struct run_request *request)
 {
-    for (size_t i = 0; i < request->file_count; i++)
-        buffer_free(&request->files[i].content);
+    run_files_free(&request->files);
     spec_free(request->spec);
     json_decref(request->body);
     *request = (struct run_request){0};

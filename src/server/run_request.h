@@ -2,6 +2,7 @@
 #pragma once
 
 #include "server/exchange.h"
+#include "server/run_files.h"
 #include "spec/spec.h"
 
 enum run_collect {
@@ -10,18 +11,12 @@ enum run_collect {
     RUN_COLLECT_URL,    /* kept for a while, to be fetched */
 };
 
-struct run_file {
-    const char *name;   /* below /data/input; of the request's JSON */
-    const char *upload; /* the name of an upload; NULL: its content is given */
-    struct buffer content;
-    char held_sha256[65]; /* of an upload that is in use */
-};
-
 struct run_request {
     json_t *body;
     struct spec *spec;
-    struct run_file files[SPEC_GRANTS_MAX];
-    size_t file_count;
+    struct run_files files;
+    const char *stdin_upload; /* NULL: the spec has it */
+    char stdin_sha256[65];    /* of that upload, when it is in use */
     enum run_collect collect;
     bool wants_events, is_cold;
 };
@@ -30,12 +25,12 @@ struct run_request {
 int run_request_read(struct exchange *exchange, struct run_request *ret);
 void run_request_free(struct run_request *request);
 
-/* Only the files of its body, for others that have such. */
-int run_request_read_files(struct exchange *exchange, struct run_request *into);
-
 /* What a preset sets, for others that have presets. -ENOENT: there is none of that name. */
 struct server;
 int run_preset_apply(const struct server *server, const char *name, struct spec *spec, struct error *err);
+
+/* Answers 400: "FIELD: message". */
+int run_refuse(struct exchange *exchange, const char *field, const char *message);
 
 /* Answers 400 for a field that is not of these (NULL at the end), with the one that was meant. */
 int run_refuse_unknown(struct exchange *exchange, const json_t *object, const char *const *known,

@@ -41,21 +41,9 @@ int run_room_open(struct server *server, const char *id, struct run_room *ret, s
     return status < 0 ? error_host(err, status, "cannot make a directory for the run's files") : 0;
 }
 
-int run_room_write_input(const struct run_room *room, size_t index, struct slice content, struct error *err)
+int run_room_open_inputs(const struct run_room *room)
 {
-    char name[32];
-    snprintf(name, sizeof name, "%zu", index);
-    scope_fd input = make_directory(room->fd, "input");
-    /* Readable for all who get there, which nobody does: where owners cannot be mapped, a box reads it as a
-     * stranger. */
-    scope_fd fd =
-        input < 0 ? input : openat(input, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int status = input < 0 ? input : fd < 0 || fchmod(fd, 0444) < 0 ? -errno : 0;
-    if (status == 0)
-        status = file_write_all(fd, content.data, content.length);
-    int reader = status < 0 ? status : openat(input, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    return reader >= 0 ? reader
-                       : error_host(err, status < 0 ? status : -errno, "cannot write a file of the run");
+    return make_directory(room->fd, "input");
 }
 
 int run_room_open_file(const struct run_room *room, const char *path)

@@ -24,8 +24,8 @@ enum { RUN_KEPT_S = 3600 };
 
 int run_room_open(struct server *server, const char *id, struct run_room *ret, struct error *err);
 
-/* A file with these bytes, opened for reading; it has no name that a client chose. */
-int run_room_write_input(const struct run_room *room, size_t index, struct slice content, struct error *err);
+/* A directory in it for what its box gets to read. A descriptor, or a negative errno. */
+int run_room_open_inputs(const struct run_room *room);
 
 /* A collected file, by its path as in the result: nothing outside is ever opened. A negative errno. */
 int run_room_open_file(const struct run_room *room, const char *path);

@@ -76,7 +76,7 @@ static int ask(struct run_job *job, json_t *request, json_t **ret)
 {
     struct client_input inputs[SPEC_GRANTS_MAX];
     int fds[SPEC_GRANTS_MAX];
-    size_t count = job->request.file_count;
+    size_t count = job->request.files.count;
     struct error err = {0};
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
@@ -109,7 +109,7 @@ int sandbox_files_open(struct exchange *exchange, json_t *body, json_t *request,
                           .room = {.fd = -1},
                           .link_fd = -1};
     identifier_make("run_", job.id);
-    int status = run_request_read_files(exchange, &job.request);
+    int status = run_files_read(exchange, job.request.body, &job.request.files);
     if (status < 0)
         json_decref(request);
     else

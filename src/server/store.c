@@ -12,8 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { PART_LIFETIME_S = 24 * 3600, PROFILE_MAX = 16 << 20 };
+enum { PART_LIFETIME_S = 24 * 3600, PROFILE_MAX = 16 << 20, PART_TRIES = 2000 };
 
 bool store_is_name(const char *name)
 {
@@ -292,6 +293,18 @@ int64_t store_used_bytes(struct store *store, const char *tenant)
 
 /* ---- changes ---- */
 
+/* With the lock held. Who uploads it still may have gone away unseen, and would leave it here for a day. */
+static int delete_part(struct store *store, const char *tenant, const char *name)
+{
+    struct part *part = store_find_part(store, tenant, name);
+    int status = part ? upload_take_over(part) : -ENOENT;
+    if (status < 0)
+        return status;
+    disk_remove_part(store->data_fd, tenant, name);
+    store_forget_part(store, part);
+    return 0;
+}
+
 int store_delete(struct store *store, const char *tenant, const char *name)
 {
     pthread_mutex_lock(&store->lock);
@@ -300,14 +313,17 @@ int store_delete(struct store *store, const char *tenant, const char *name)
     int status = entry ? drop_entry(store, entry) : -ENOENT;
     if (status == 0 && is_expired)
         status = -ENOENT;
-    struct part *part = store_find_part(store, tenant, name);
-    if (part && !part->active) {
-        disk_remove_part(store->data_fd, tenant, name);
-        store_forget_part(store, part);
-        status = 0;
-    }
+    int of_part = delete_part(store, tenant, name);
     pthread_mutex_unlock(&store->lock);
-    return status;
+    for (int tries = 0; of_part == -EAGAIN && tries < PART_TRIES; tries++) { /* its upload writes just now */
+        usleep(1000);
+        pthread_mutex_lock(&store->lock);
+        of_part = delete_part(store, tenant, name);
+        pthread_mutex_unlock(&store->lock);
+        if (of_part == -ENOENT) /* and has been finished */
+            return store_delete(store, tenant, name);
+    }
+    return of_part == -ENOENT ? status : of_part;
 }
 
 void store_sweep(struct store *store, int64_t now_s)

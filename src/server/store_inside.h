@@ -68,3 +68,9 @@ int64_t store_count_bytes(const struct store *store, const char *tenant, const s
 int store_put_entry(struct store *store, const struct entry *entry);
 int store_hold_content(struct store *store, const char *sha256);
 void store_release_content(struct store *store, const char *sha256);
+
+/* ---- upload.c, with the store's lock held ---- */
+
+/* An upload of this part that is under way is cut off: it sees that when its next bytes come. -EAGAIN: it is
+ * in the middle of something. */
+int upload_take_over(struct part *part);

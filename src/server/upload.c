@@ -78,9 +78,7 @@ static int open_part(struct upload *upload)
     return write_note(upload);
 }
 
-/* With the store locked. An upload of the same name that is under way is cut off: it sees that when its next
- * bytes come. -EAGAIN: it is in the middle of something. */
-static int take_over(struct part *part)
+int upload_take_over(struct part *part)
 {
     struct upload *other = part->active;
     if (!other)
@@ -119,7 +117,7 @@ static int claim_part(struct upload *upload, int64_t *ret_offset)
     *ret_offset = part ? part->offset_bytes : 0;
     if (upload->offset_bytes > *ret_offset)
         return -ERANGE;
-    int status = part ? take_over(part) : 0;
+    int status = part ? upload_take_over(part) : 0;
     if (status < 0)
         return status;
     bool is_new = !part;

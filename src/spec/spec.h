@@ -14,6 +14,16 @@
 
 enum { SPEC_GRANTS_MAX = 64, SPEC_ARGUMENTS_MAX = 1024, SPEC_CODE_MAX = 16 << 20 };
 
+/* Of directories that are sent to a server piece by piece: what is in all of them together, how deep, how
+ * long the path of one can be (so that it is one below /data/input, too), and the bytes of uploads in each
+ * that are copied because they are programs. */
+enum {
+    SPEC_TREE_MAX = 10000,
+    SPEC_TREE_DEPTH_MAX = 100,
+    SPEC_TREE_PATH_MAX = 3500,
+    SPEC_PROGRAMS_MAX = 256 << 20,
+};
+
 enum grant_kind {
     GRANT_INPUT, /* seen read-only below /data/input */
     GRANT_READ,  /* seen read-only at its own path */
@@ -102,6 +112,9 @@ int spec_set_proof(struct spec *spec, enum isolation isolation, struct error *er
 /* What a module may import beside what it brings. */
 enum { SPEC_HOST_GROUPS = 5 };
 extern const char *const spec_host_groups[SPEC_HOST_GROUPS];
+
+/* The part of it that is about paths: each is there and can be granted; absolute afterwards, with a name. */
+int spec_resolve_grants(struct spec *spec, struct error *err);
 
 /* What a caller may do without by name, where the host cannot give it. */
 enum { SPEC_ACCEPTABLE = 2 };

@@ -161,7 +161,7 @@ static int resolve_grant(struct grant *grant, struct error *err)
     return grant->kind == GRANT_INPUT ? check_input_name(grant, err) : 0;
 }
 
-static int resolve_grants(struct spec *spec, struct error *err)
+int spec_resolve_grants(struct spec *spec, struct error *err)
 {
     for (size_t i = 0; i < spec->grant_count; i++) {
         int status = resolve_grant(&spec->grants[i], err);
@@ -236,7 +236,7 @@ int spec_validate(struct spec *spec, const struct policy *policy, struct error *
     if (status == 0)
         status = check_vet(spec, policy, err);
     if (status == 0)
-        status = resolve_grants(spec, err);
+        status = spec_resolve_grants(spec, err);
     if (status == 0 && !spec->image && !(spec->image = strdup(policy->image)))
         status = error_host(err, -ENOMEM, "image");
     return status;

@@ -210,6 +210,17 @@ def test_all_is_there_already(clean):
     assert clean.get("/v1/files/s").body == b"abcdef"
 
 
+def test_a_deleted_name_is_gone_with_an_upload_that_is_under_way(clean):
+    first = begin(clean, "cut", b"a" * 100_000, 50_000)
+    await_offset(clean, "cut", 50_000)
+    assert clean.delete("/v1/files/cut").status == 204
+    assert clean.request("HEAD", "/v1/files/cut").status == 404 and not list(clean.data.glob("partial/*/*"))
+    first.sendall(b"a" * 50_000)
+    assert b" 409 " in first.recv(65536)
+    first.close()
+    assert clean.request("HEAD", "/v1/files/cut").status == 404 and not list(clean.data.glob("partial/*/*"))
+
+
 def test_later_upload_of_a_name_cuts_the_earlier_off(clean):
     first = begin(clean, "t", b"a" * 100_000, 50_000)
     await_offset(clean, "t", 50_000)

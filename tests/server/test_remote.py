@@ -2,10 +2,13 @@
 import hashlib
 import json
 import os
+import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -110,11 +113,22 @@ def test_refusals_as_json_are_the_same(remote, line):
     assert json.loads(there.stdout) == json.loads(here.stdout)
 
 
-@pytest.mark.parametrize("stdin", [b"", b"text\n", b"nul \0 there", bytes(range(256)) * 2000],
-                         ids=["none", "text", "nul", "large"])
+@pytest.mark.parametrize("stdin", [b"", b"text\n", b"nul \0 there", bytes(range(256)) * 2000, b"line\n" * (10 << 20)],
+                         ids=["none", "text", "nul", "large", "larger than a request"])
 def test_stdin_arrives(cloche, stdin):
     done = cloche("run", "-e", "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())", input=stdin)
     assert done.stdout.decode().strip() == hashlib.sha256(stdin).hexdigest(), done
+
+
+def test_stdin_from_a_slow_pipe_can_be_cancelled(serving, remote):
+    line = [box.CLOCHE, "--server", url(serving), "run", "-q", "-e", "1"]
+    process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdin.write(b"x" * (2 << 20))  # more than a request holds, and than a pipe: it is being sent
+    process.stdin.flush()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) == 137
+    process.stdin.close()
+    assert remote("files", "list").stdout == b"" and not list(pathlib.Path(serving.data).glob("partial/*/*"))
 
 
 def test_a_script_keeps_its_name(cloche, tmp_path):
@@ -141,6 +155,134 @@ open("empty", "w")
     assert (out / "deep/er/one ä").read_bytes() == small and (out / "two").read_bytes() == large
     assert (out / "ten").read_bytes() == bytes(9 << 20) and (out / "empty").read_bytes() == b""
     assert sorted(os.listdir(out)) == ["deep", "empty", "ten", "two"]
+
+
+@pytest.fixture
+def directory():
+    """One that every user may read, as boxes of the process engine must: pytest's own are closed to all but root."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="remote-", dir="/tmp"))
+    os.chmod(path, 0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+# What a box sees below /data/input: kinds, contents, where links lead, what can be executed; and that nothing can be written.
+TREE = """
+import hashlib, json, os
+os.chdir(os.environ["CLOCHE_INPUT"])
+seen = {}
+for path, names, files in os.walk(b".", followlinks=False):
+    for name in names + files:
+        name = os.path.join(path, name)
+        if os.path.islink(name):
+            what = ["link", os.readlink(name).decode("latin-1")]
+        elif os.path.isdir(name):
+            what = ["directory"]
+        else:
+            content = open(name, "rb").read()
+            what = ["file", len(content), hashlib.sha256(content).hexdigest(), os.access(name, os.X_OK)]
+        seen[name.decode("latin-1")] = what
+for place in ("dir/new", "dir/.hidden", "dir/sub/large"):
+    try:
+        open(place, "wb").write(b"x")
+        seen[place] = "written"
+    except OSError:
+        pass
+print(json.dumps(seen, sort_keys=True))
+"""
+
+
+def grow(path):
+    """A directory with one of each kind; what a box must see of it."""
+    (path / "sub" / "deeper").mkdir(parents=True)
+    (path / "empty").mkdir()
+    (path / ".hidden").write_bytes(b"hidden")
+    (path / "nothing").write_bytes(b"")
+    (path / "sub" / "large").write_bytes(os.urandom(3 << 20))
+    (path / "sub" / "deeper" / "n\u00e4me with \n 'all' $kinds").write_bytes(b"x")
+    (path / "run.sh").write_text("#!/bin/sh\necho it runs\n")
+    (path / "tool").write_bytes(b"#!/bin/sh\necho a large one, too\nexit 0\n" + bytes(1 << 20))
+    for name in ("run.sh", "tool"):
+        (path / name).chmod(0o755)
+    (path / "within").symlink_to("sub/large")
+    (path / "out").symlink_to("/etc/passwd")
+    (path / "nowhere").symlink_to("../../no/such")
+    with open(os.fsencode(path) + b"/\xff\xfe", "wb") as file:
+        file.write(b"not UTF-8")
+
+
+@pytest.mark.parametrize("isolation", ["container", "process"])
+def test_a_directory_is_seen_as_without_a_server(remote, directory, isolation):
+    grow(directory / "dir")
+    line = ["run", "-i", isolation, "--input", "dir", "--input", "dir/:other", "-e", TREE]
+    here, there = box.raw(*line, cwd=directory), remote(*line, cwd=directory)
+    assert here.returncode == there.returncode == 0, (here, there)
+    own, told = json.loads(here.stdout), json.loads(there.stdout)
+    if isolation == "process":  # where inputs without a server are links to the directories themselves
+        assert own.pop("./dir")[0] == own.pop("./other")[0] == "link"
+        box_sees = json.loads(box.raw("run", "--input", "dir", "--input", "dir/:other", "-e", TREE, cwd=directory).stdout)
+        assert told == box_sees
+    else:
+        assert told == own
+    assert told["./dir/\xff\xfe"][0] == "file" and told["./dir/empty"] == ["directory"] and told["./other/out"] == ["link", "/etc/passwd"]
+    assert told["./dir/tool"][3] and told["./dir/run.sh"][3] and not told["./dir/sub/large"][3]
+    assert "dir/new" not in told and len(told) == 2 * 14
+    assert remote("files", "list").stdout == b""
+
+
+def test_programs_of_an_input_run(cloche, directory):
+    grow(directory / "dir")
+    line = ["run", "--input", "dir", "--input", "dir/tool:single", "-l", "bash", "-e",
+            "/data/input/dir/run.sh; /data/input/dir/tool; /data/input/single"]
+    done = cloche(*line, cwd=directory)
+    assert done.stdout == b"it runs\na large one, too\na large one, too\n", done
+
+
+@pytest.mark.parametrize("name", ["dir/", "dir/.", "link", "dir:x", "empty"])
+def test_a_directory_has_the_same_name_as_without_a_server(remote, directory, name):
+    (directory / "dir").mkdir()
+    (directory / "dir" / "file").write_text("x")
+    (directory / "empty").mkdir()
+    (directory / "link").symlink_to("dir")
+    line = ["run", "--input", name, "-l", "bash", "-e", "cd /data/input; find ."]
+    here, there = box.raw(*line, cwd=directory), remote(*line, cwd=directory)
+    assert (there.returncode, there.stdout) == (here.returncode, here.stdout) and here.returncode == 0, (here, there)
+
+
+def test_inputs_of_the_same_name_are_refused_with_the_same_words(remote, directory):
+    for name in ("a", "b"):
+        (directory / name / "dir").mkdir(parents=True)
+    line = ["run", "--input", "a/dir", "--input", "b/dir", "-e", "1"]
+    here, there = box.raw(*line, cwd=directory), remote(*line, cwd=directory)
+    assert there.returncode == here.returncode == box.BAD_SPEC and there.stderr == here.stderr
+
+
+def test_what_is_too_much_of_a_directory_is_named(remote, directory):
+    os.mkfifo(directory / "pipe")
+    done = remote("run", "--input", directory, "-e", "1")
+    assert done.returncode == box.BAD_SPEC and b"/pipe' is neither a file nor a directory nor a link" in done.stderr
+    (directory / "pipe").unlink()
+    deep = directory / "/".join(["d"] * 101)
+    deep.mkdir(parents=True)
+    done = remote("run", "--input", directory, "-e", "1")
+    assert done.returncode == box.BAD_SPEC and b"deeper than the 100 directories" in done.stderr
+    shutil.rmtree(directory / "d")
+    for i in range(10001):
+        (directory / str(i)).symlink_to("x")
+    done = remote("run", "--input", directory, "-e", "1")
+    assert done.returncode == box.BAD_SPEC and b"one too many: a server takes 10000" in done.stderr
+    (directory / "7").unlink()
+    done = remote("run", "--input", f"{directory}:dir", "-e", "import os; print(len(os.listdir('/data/input/dir')))")
+    assert done.stdout == b"10000\n", done
+
+
+def test_many_small_files_are_more_than_a_request_holds(remote, directory):
+    for i in range(104):
+        (directory / str(i)).write_bytes(bytes([i]) * (250 << 10))  # 26 MB in all: the last ones are uploaded
+    done = remote("run", "--input", f"{directory}:dir", "-e",
+                  "import os; print(sum(set(open(f'/data/input/dir/{i}', 'rb').read()) == {i} for i in range(104)))")
+    assert done.stdout == b"104\n", done
+    assert remote("files", "list").stdout == b""
 
 
 def test_what_is_at_the_place_of_a_file_is_not_followed(cloche, tmp_path):
@@ -189,7 +331,7 @@ def test_a_cancelled_run_has_a_result(serving, mode):
 
 # ---- what a server cannot do ----
 
-@pytest.mark.parametrize("option, value", [("--read", "/etc"), ("--write", "/tmp"), ("--config", "x.conf"), ("--input", "/etc")])
+@pytest.mark.parametrize("option, value", [("--read", "/etc"), ("--write", "/tmp"), ("--config", "x.conf")])
 def test_what_only_this_machine_can_do_is_refused_by_name(remote, option, value):
     done = remote("run", option, value, "-e", "1")
     assert done.returncode == box.BAD_SPEC and option[2:].encode() in done.stderr and b"server" in done.stderr

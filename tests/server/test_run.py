@@ -1,6 +1,8 @@
 """POST /v1/run: results, refusals, files, streams."""
 import base64
+import hashlib
 import json
+import os
 import threading
 import time
 
@@ -92,6 +94,28 @@ def test_bytes_that_are_no_text_come_in_base64_too(serving):
     ({"code": "1", "files": [{"name": "x", "content_base64": "no!"}]}, 400, "bad_request", "files"),
     ({"code": "1", "files": [{"name": "x", "content": "", "mode": 7}]}, 400, "bad_request", "mode"),
     ({"code": "1", "files": [{"name": "x", "content": ""}] * 2}, 400, "bad_request", "files"),
+    ({"code": "1", "files": [{"name": "x", "content": "", "executable": 1}]}, 400, "bad_request", "files"),
+    ({"code": "1", "files": [{"name": "x", "tree": []}] * 2}, 400, "bad_request", "files"),
+    ({"code": "1", "files": [{"name": "x", "tree": [], "content": ""}]}, 400, "bad_request", "files"),
+    ({"code": "1", "files": [{"name": "x", "tree": {}}]}, 400, "bad_request", "files"),
+    ({"code": "1", "files": [{"name": "x", "tree": [], "executable": True}]}, 400, "bad_request", "files"),
+    ({"code": "1", "files": [{"name": "x", "tree": [{"path": str(i), "directory": True} for i in range(10001)]}]}, 400, "bad_request", "files"),
+    *(({"code": "1", "files": [{"name": "x", "tree": [entry]}]}, 400, "bad_request", field) for entry, field in (
+        ({"content": ""}, "files"), ({"path": "a"}, "files"), ({"path": 1, "content": ""}, "files"), (1, "files"), ({"path": "a", "content": "", "mode": 7}, "mode"),
+        ({"path": "a", "content": "", "link": "b"}, "files"), ({"path": "a", "link": ""}, "files"), ({"path": "a", "link": "x\0y"}, "files"),
+        ({"path": "a", "directory": True, "executable": True}, "files"), ({"path": "a", "directory": "yes"}, "files"), ({"path": "a", "directory": False}, "files"),
+        ({"path_base64": "no!", "content": ""}, "files"), ({"path": "a", "path_base64": "YQ==", "content": ""}, "files"),
+        ({"path": "a", "upload": 1}, "files"), ({"path": "a\0b", "content": ""}, "files"), ({"path": "x" * 256, "content": ""}, "files"),
+        ({"path": "/".join("d" * 101), "content": ""}, "files"), ({"path": "/".join(["x" * 250] * 15), "content": ""}, "files"),
+        *(({"path": path, "content": ""}, "files") for path in ("", "/", "/etc/x", "..", "../x", "a/../../x", "a/..", ".", "a//b", "a/")))),
+    *(({"code": "1", "files": [{"name": "x", "tree": tree}]}, 422, "unprocessable", "files") for tree in (
+        [{"path": "a", "link": "/tmp"}, {"path": "a/b", "content": "through the link"}], [{"path": "a", "link": "."}, {"path": "a/b", "directory": True}],
+        [{"path": "a", "content": ""}, {"path": "a/b", "content": ""}], [{"path": "a", "content": ""}, {"path": "a", "content": ""}],
+        [{"path": "a", "link": "b"}, {"path": "a", "directory": True}], [{"path": "a", "upload": "no-such"}])),
+    ({"code": "1", "stdin": "", "stdin_upload": "x"}, 400, "bad_request", "stdin_upload"),
+    ({"code": "1", "stdin_base64": "", "stdin_upload": "x"}, 400, "bad_request", "stdin_upload"),
+    ({"code": "1", "stdin_upload": 1}, 400, "bad_request", "stdin_upload"),
+    ({"code": "1", "stdin_upload": "no-such"}, 422, "unprocessable", "stdin_upload"),
     ({"code": 1}, 422, "unprocessable", "code"),
     ({"code": "1", "limits": {"memory": "1T"}}, 422, "unprocessable", "memory"),
     ({"code": "1", "limits": {"memory": "much"}}, 422, "unprocessable", "memory"),
@@ -188,6 +212,56 @@ def test_what_is_too_large_for_the_answer_is_kept(serving):
     files = {file["path"]: file for file in result["files"]}
     assert "url" in files["big"] and "content_base64" in files["small"]
     assert len(serving.get(files["big"]["url"]).body) == 9 << 20
+
+
+TREE = [{"path": "sub/a.txt", "content": "text ö"}, {"path": "sub", "directory": True}, {"path": "empty", "directory": True},
+        {"path": "prog", "content": "#!/bin/sh\necho ran", "executable": True}, {"path": "link", "link": "sub/a.txt"},
+        {"path_base64": base64.b64encode(b"\xff").decode(), "content_base64": "AAE="}, {"path": "large", "upload": "tree-large"},
+        {"path": "tool", "upload": "tree-tool", "executable": True}]
+LOOK = """cd $CLOCHE_INPUT/dir; find . -printf '%y %P\\n' | LC_ALL=C sort; cat link; od -An -tx1 $'\\xff'
+./prog; ./tool; sha256sum < large; touch new sub/new 2>/dev/null; chmod 777 large 2>/dev/null; echo x 2>/dev/null >> large; find . | wc -l"""
+
+
+@pytest.mark.parametrize("isolation", ["container", "process"])
+@pytest.mark.parametrize("place", ["cold", "warm", "sandbox"])
+def test_a_directory_is_an_input(serving, isolation, place):
+    large = b"large\n" * 100000
+    serving.put("/v1/files/tree-large", large)
+    serving.put("/v1/files/tree-tool", b"#!/bin/sh\necho tool\n")
+    files = [{"name": "dir", "tree": TREE}, {"name": "single", "content": "#!/bin/sh\necho single", "executable": True}]
+    code = LOOK + "; $CLOCHE_INPUT/single"
+    if place == "sandbox":
+        made = serving.post("/v1/sandboxes", {"files": files, "isolation": isolation, "language": "bash"})
+        assert made.status == 201, made
+        output = serving.post(f"/v1/sandboxes/{made.json['id']}/run", {"code": code}).json["stdout"]
+        serving.delete(f"/v1/sandboxes/{made.json['id']}")
+    else:
+        output = run(serving, language="bash", code=code, files=files, isolation=isolation, warm=place == "warm")["stdout"]
+    assert output.split("\n")[:-1] == ["d ", "d empty", "d sub", "f large", "f prog", "f sub/a.txt", "f tool", "f \ufffd", "l link", "text ö 00 01", "ran", "tool",
+                                       hashlib.sha256(large).hexdigest() + "  -", "9", "single"], output
+    assert serving.get("/v1/files/tree-large").body == large
+    for name in ("tree-large", "tree-tool"):
+        assert serving.delete(f"/v1/files/{name}").status == 204
+    assert not list(serving.data.glob("runs/*/input")) and not list(serving.data.glob("store/*/" + hashlib.sha256(large).hexdigest()))
+
+
+def test_links_of_a_directory_lead_nowhere_on_the_host(serving, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("of the host")
+    tree = [{"path": "out", "link": str(secret)}, {"path": "up", "link": "../../../../../../.." + str(secret)}, {"path": "data", "link": str(serving.data)}]
+    for isolation in ("container", "process"):
+        result = run(serving, language="bash", isolation=isolation, files=[{"name": "dir", "tree": tree}],
+                     code="cd $CLOCHE_INPUT/dir; cat out; cat up; ls data/; ls -d out up data")
+        assert "of the host" not in result["stdout"] and result["stdout"].split() == ["data", "out", "up"], result
+
+
+@pytest.mark.parametrize("size", [0, 70_000, 5 << 20])
+def test_stdin_can_be_an_upload(serving, size):
+    content = os.urandom(size)
+    serving.put("/v1/files/stdin", content)
+    result = run(serving, stdin_upload="stdin", code="import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())")
+    assert result["stdout"].strip() == hashlib.sha256(content).hexdigest()
+    assert serving.delete("/v1/files/stdin").status == 204 and not list(serving.data.glob("store/*/" + hashlib.sha256(content).hexdigest()))
 
 
 def test_upload_that_is_not_there(serving):

@@ -119,6 +119,28 @@ static void make_deep(int dir_fd, const char *name, int depth, unsigned mode)
     close(fds[0]);
 }
 
+static void parent_of_a_foreign_path_is_below(void **state)
+{
+    struct scratch *scratch = *state;
+    const char *name = NULL;
+    scope_fd parent = file_open_parent(scratch->fd, "a/b/c", 0755, &name);
+    assert_true(parent >= 0 && exists(scratch->fd, "a/b") && !exists(scratch->fd, "a/b/c"));
+    assert_string_equal(name, "c");
+    write_text(parent, "c", "x");
+    assert_true(exists(scratch->fd, "a/b/c"));
+    scope_fd top = file_open_parent(scratch->fd, "...", 0755, &name); /* a name as any other */
+    assert_true(top >= 0);
+    static const char *const wrong[] = {"",   "/",    "/x",   "x/",     "x//y", ".",
+                                        "..", "../x", "x/..", "x/../y", "./x"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(file_open_parent(scratch->fd, wrong[i], 0755, &name), -EINVAL);
+    assert_int_equal(symlinkat("/tmp", scratch->fd, "link"), 0);
+    assert_int_equal(symlinkat("a", scratch->fd, "inward"), 0);
+    assert_int_equal(file_open_parent(scratch->fd, "link/x", 0755, &name), -ENOTDIR);
+    assert_int_equal(file_open_parent(scratch->fd, "inward/x", 0755, &name), -ENOTDIR);
+    assert_int_equal(file_open_parent(scratch->fd, "a/b/c/x", 0755, &name), -ENOTDIR);
+}
+
 static void absent_tree_is_removed_already(void **state)
 {
     struct scratch *scratch = *state;
@@ -281,6 +303,7 @@ int main(void)
         SCRATCH_TEST(attribute_is_not_written_through_a_link),
         SCRATCH_TEST(whole_file_is_read_up_to_its_limit),
         SCRATCH_TEST(directories_are_made_with_those_above),
+        SCRATCH_TEST(parent_of_a_foreign_path_is_below),
         SCRATCH_TEST(absent_tree_is_removed_already),
         SCRATCH_TEST(tree_is_removed_with_all_kinds_of_entries),
         SCRATCH_TEST(removal_follows_no_link),

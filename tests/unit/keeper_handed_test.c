@@ -59,7 +59,10 @@ static void what_is_no_file_is_no_input(void **state)
     char place[64], path[128];
     make_place(place, sizeof place);
     int fds[WIRE_DESCRIPTORS] = {[0 ... WIRE_DESCRIPTORS - 1] = -1};
-    fds[0] = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    snprintf(path, sizeof path, "%s/removed", place);
+    assert_int_equal(mkdir(path, 0700), 0);
+    fds[0] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(rmdir(path), 0);
     fds[1] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     fds[2] = make_file(place, "gone", path, sizeof path);
     unlink(path);
@@ -152,6 +155,17 @@ static void input_is_what_the_server_can_read_itself(void **state)
         assert_int_equal(fchown(foreign, 12345, 12345), 0);
         assert_true(take_one(foreign, "name") < 0);
     }
+    snprintf(path, sizeof path, "%s/directory", place);
+    assert_int_equal(mkdir(path, 0700), 0);
+    scope_fd directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (geteuid() == 0) {
+        assert_int_equal(fchown(directory, 12345, 12345), 0);
+        assert_true(take_one(directory, "name") < 0);
+    }
+    assert_int_equal(fchown(directory, data_directory_owner(), data_directory_owner()), 0);
+    assert_int_equal(take_one(directory, "name"), 0);
+    scope_fd unread_directory = open(path, O_PATH | O_CLOEXEC);
+    assert_true(take_one(unread_directory, "name") < 0);
     remove_place(place);
 }
 

@@ -15,6 +15,7 @@
 #include "engine/watchdog.h"
 #include "image/host_view.h"
 #include "os/capabilities.h"
+#include "os/copy_tree.h"
 #include "os/hardening.h"
 #include "os/landlock.h"
 #include "os/process.h"
@@ -68,17 +69,39 @@ static int write_private_file(int dir_fd, const char *name, const void *data, si
     return status < 0 ? status : fchmod(fd, mode) < 0 ? -errno : 0;
 }
 
+static int open_input(const struct grant *grant)
+{
+    scope_fd fd = open(grant->host_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat what;
+    if (fd < 0 || fstat(fd, &what) < 0)
+        return -errno;
+    bool is_other = grant->is_pinned && (what.st_dev != grant->device || what.st_ino != grant->inode);
+    return is_other ? -ESTALE : take_fd(&fd);
+}
+
+/* What a server has made for the box. The copies are ours, with the modes that it gave them: nothing can be
+ * read in the box that not everybody could read who gets there. */
+static int copy_input_tree(int input_fd, const struct grant *grant)
+{
+    scope_fd from = open_input(grant);
+    if (from < 0)
+        return from;
+    if (mkdirat(input_fd, grant->name, 0755) < 0)
+        return -errno;
+    scope_fd into = openat(input_fd, grant->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return into < 0 || fchmod(into, 0755) < 0 ? -errno : copy_tree(from, into, geteuid(), getegid());
+}
+
 static int copy_input(int input_fd, const struct grant *grant)
 {
-    mode_t mode = hardening_removed(input_read_only) ? 0666 : 0444;
-    scope_fd from = open(grant->host_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    scope_fd into = openat(input_fd, grant->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (from < 0 || into < 0)
-        return -errno;
+    scope_fd from = open_input(grant);
     struct stat what;
-    if (grant->is_pinned &&
-        (fstat(from, &what) < 0 || what.st_dev != grant->device || what.st_ino != grant->inode))
-        return -ESTALE;
+    if (from < 0 || fstat(from, &what) < 0)
+        return from < 0 ? from : -errno;
+    mode_t mode = (hardening_removed(input_read_only) ? 0666 : 0444) | (what.st_mode & 0111 ? 0111 : 0);
+    scope_fd into = openat(input_fd, grant->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (into < 0)
+        return -errno;
     for (;;) {
         ssize_t moved = copy_file_range(from, NULL, into, NULL, 1 << 30, 0);
         if (moved == 0)
@@ -119,6 +142,12 @@ static bool stranger_can_read(const char *path)
     return (status.st_mode & needed) == needed;
 }
 
+static bool is_copied(const struct box *box, const struct grant *grant, const struct stat *what)
+{
+    return box->identity->has_uid && grant->kind == GRANT_INPUT &&
+           (S_ISREG(what->st_mode) || (S_ISDIR(what->st_mode) && grant->is_pinned));
+}
+
 /* Inputs appear below input/. Another uid cannot read what only the caller can, so root's are copied; a
  * caller's own are linked to, and Landlock opens just them. */
 static int place_input(struct box *box, int input_fd, const struct grant *grant, struct plan_lists *lists)
@@ -126,8 +155,8 @@ static int place_input(struct box *box, int input_fd, const struct grant *grant,
     struct stat status;
     if (stat(grant->host_path, &status) < 0)
         return -errno;
-    if (box->identity->has_uid && S_ISREG(status.st_mode))
-        return copy_input(input_fd, grant);
+    if (is_copied(box, grant, &status))
+        return S_ISREG(status.st_mode) ? copy_input(input_fd, grant) : copy_input_tree(input_fd, grant);
     if (symlinkat(grant->host_path, input_fd, grant->name) < 0)
         return -errno;
     return string_list_add(&lists->read_paths, grant->host_path);
@@ -142,8 +171,7 @@ static int place_grants(struct box *box, struct plan_lists *lists, struct error 
         const struct grant *grant = &box->spec->grants[i];
         int status;
         struct stat what;
-        bool copied =
-            grant->kind == GRANT_INPUT && stat(grant->host_path, &what) == 0 && S_ISREG(what.st_mode);
+        bool copied = stat(grant->host_path, &what) == 0 && is_copied(box, grant, &what);
         if (box->identity->has_uid && !copied && !stranger_can_read(grant->host_path))
             return error_layer(err, "box_uid", 0,
                                "'%s' is not readable for the box's own uid, and without mount namespaces "
