@@ -1,4 +1,5 @@
 #include "keeper/context_inside.h"
+#include "keeper/cpu_account.h"
 
 #include "base/clock.h"
 #include "base/scope.h"
@@ -133,6 +134,8 @@ void context_box_over(struct context *context, int status, struct result *result
     context->result = result;
     if (result)
         explain_end(context, result);
+    cpu_account_note(context->cpu_account,
+                     result ? result->usage.cpu_user_us + result->usage.cpu_system_us : 0, true);
     context->is_over = true;
     pthread_cond_broadcast(&context->changed);
     pthread_mutex_unlock(&context->lock);
@@ -255,6 +258,8 @@ static void stop(struct context *context)
     context->signals_open = context->runs = 0;
     context->measured = (struct measurement){0};
     context->peak_memory_bytes = 0;
+    cpu_account_put(context->cpu_account);
+    context->cpu_account = cpu_account_new(); /* without memory nothing is charged, and all else goes on */
     uint64_t discarded;
     (void)!read(context->cancel_fd, &discarded, sizeof discarded);
     pthread_mutex_unlock(&context->lock);
@@ -303,6 +308,7 @@ struct context *context_make(struct spec *spec, const struct policy *policy,
                                 .control_fd = -1,
                                 .stream_fd = {-1, -1},
                                 .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                                .cpu_account = cpu_account_new(),
                                 .lock = PTHREAD_MUTEX_INITIALIZER};
     if (context->options.lifetime_ms <= 0)
         context->options.lifetime_ms = CONTEXT_LIFETIME_DEFAULT_MS;
@@ -387,6 +393,7 @@ void context_close(struct context *context)
         spec_free(context->spec);
     if (context->parent)
         context_release(context->parent);
+    cpu_account_put(context->cpu_account);
     pthread_mutex_destroy(&context->lock);
     pthread_cond_destroy(&context->changed);
     free(context);

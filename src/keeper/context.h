@@ -76,6 +76,7 @@ struct context_outcome {
     int64_t truncated_bytes; /* of stdout and stderr together, over the output limit */
     bool died;               /* the interpreter is gone: context_result tells more of the cause */
     int64_t cpu_us;          /* of all processes during the run; what its watchdog saw, where it has one */
+    int64_t charge_us;       /* of that, and of what was used before, what nobody was charged with yet */
     int64_t peak_memory_bytes, pids, disk_bytes; /* of the box, until and at its end */
 };
 
@@ -116,8 +117,8 @@ struct context_command {
     int fds[3];          /* its streams; they stay the caller's */
 };
 
-/* CPU time of all processes since its interpreter was started; from any thread. */
-int64_t context_cpu_us(struct context *context);
+/* The account of its box, noted anew; to be put back. From any thread. */
+struct cpu_account *context_cpu_account(struct context *context);
 
 /* Starts it; from any thread. *ret_socket is for beside_signal and beside_take_end (engine/beside.h); who
  * closes it, kills the command. */

@@ -66,6 +66,7 @@ struct context {
     int status;
     struct error error;
     struct result *result;
+    struct cpu_account *cpu_account; /* of the box that there is, or was last */
 };
 
 /* A context that is not started yet. Does not take the spec when it fails. */

@@ -1,5 +1,6 @@
 /* The conversation with the runner: one frame goes out, and events come until it is answered. */
 #include "keeper/context_inside.h"
+#include "keeper/cpu_account.h"
 
 #include "base/clock.h"
 #include "base/scope.h"
@@ -220,13 +221,14 @@ static int64_t total_cpu_us(const struct context *context, const struct measurem
     return end ? end->cpu_user_us + end->cpu_system_us : now->cpu_user_us + now->cpu_system_us;
 }
 
-int64_t context_cpu_us(struct context *context)
+struct cpu_account *context_cpu_account(struct context *context)
 {
     pthread_mutex_lock(&context->lock);
     struct measurement now = measure_now(context);
-    int64_t cpu_us = total_cpu_us(context, &now);
+    cpu_account_note(context->cpu_account, total_cpu_us(context, &now), false);
+    struct cpu_account *account = cpu_account_hold(context->cpu_account);
     pthread_mutex_unlock(&context->lock);
-    return cpu_us;
+    return account;
 }
 
 static void count_usage(const struct context *context, struct context_outcome *outcome)
@@ -244,6 +246,8 @@ static void count_usage(const struct context *context, struct context_outcome *o
         outcome->disk_bytes = result->usage.disk_bytes;
     }
     outcome->cpu_us = cpu_us > context->turn.cpu_begun_us ? cpu_us - context->turn.cpu_begun_us : 0;
+    cpu_account_note(context->cpu_account, cpu_us, false);
+    outcome->charge_us = cpu_account_charge_us(context->cpu_account);
 }
 
 static int begin(struct context *context, int64_t run, struct error *err)
@@ -265,6 +269,8 @@ static int begin(struct context *context, int64_t run, struct error *err)
         int64_t wall_ms = run ? context->next_wall_ms : 0, cpu_ms = run ? context->next_cpu_ms : 0;
         context->next_wall_ms = context->next_cpu_ms = 0;
         context->runs += run != 0;
+        if (run)
+            cpu_account_begin(context->cpu_account, now.cpu_user_us + now.cpu_system_us);
         context->turn =
             (struct context_turn){.is_busy = true,
                                   .run = run,

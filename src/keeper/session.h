@@ -148,8 +148,8 @@ int session_command_start(struct session *session, const char *context, const st
                           int *ret_socket, int64_t *ret_wall_ms, struct error *err);
 void session_command_over(struct session *session);
 
-/* What the box of that context has used so far, for those who compare; negative: it is gone. */
-int64_t session_cpu_us(struct session *session, const char *context);
+/* The account of the box of that context, as it is now; to be put back. NULL: it is gone. */
+struct cpu_account *session_cpu_account(struct session *session, const char *context);
 
 /* Of the operator. */
 int session_check_wall(const struct session *session, int64_t wall_ms, struct error *err);

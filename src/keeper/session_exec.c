@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "engine/beside.h"
+#include "keeper/cpu_account.h"
 #include "keeper/wire.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { WORDS_MAX = 4096, SIDE_MAX = 1000 };
+enum { WORDS_MAX = 4096, SIDE_MAX = 1000, FINAL_MS = 2000 };
 
 static int take_words(const json_t *list, const char *field, struct string_list *into, struct error *err)
 {
@@ -65,7 +66,8 @@ struct exec {
     int socket;
     int64_t until_us; /* INT64_MAX: no limit */
     int64_t started_us, cpu_begun_us;
-    bool timed_out;
+    struct cpu_account *account; /* of the box that it runs in */
+    bool timed_out, is_charged;
 };
 
 /* Signals from the other side. -EPIPE: it is gone. */
@@ -106,14 +108,26 @@ static int await(struct exec *exec)
     }
 }
 
-/* Of the whole box meanwhile: init's own account would be the guest's. Who takes his box away with him has
- * used a CPU all the time. */
+/* Of the whole box meanwhile: init's own account would be the guest's. A box that is gone, or another one by
+ * now, tells its sum when it is taken apart; else a CPU was used all the time. */
 static int64_t cpu_used_us(const struct exec *exec)
 {
-    int64_t now_us = session_cpu_us(exec->request->session, request_text(exec->request, "context"));
-    int64_t used_us = now_us - exec->cpu_begun_us;
-    bool is_known = now_us >= 0 && exec->cpu_begun_us >= 0 && used_us >= 0;
-    return is_known ? used_us : clock_monotonic_us() - exec->started_us;
+    struct cpu_account *now =
+        session_cpu_account(exec->request->session, request_text(exec->request, "context"));
+    int64_t sum_us = cpu_account_used_us(exec->account, now == exec->account ? 0 : FINAL_MS);
+    cpu_account_put(now);
+    return sum_us >= exec->cpu_begun_us ? sum_us - exec->cpu_begun_us
+                                        : clock_monotonic_us() - exec->started_us;
+}
+
+/* Somebody begins in the box of a context. */
+static void open_account(struct exec *exec)
+{
+    exec->started_us = clock_monotonic_us();
+    exec->account = session_cpu_account(exec->request->session, request_text(exec->request, "context"));
+    exec->cpu_begun_us = cpu_account_used_us(exec->account, 0);
+    if (exec->is_charged)
+        cpu_account_begin(exec->account, exec->cpu_begun_us);
 }
 
 static json_t *end_to_json(const struct exec *exec)
@@ -162,8 +176,8 @@ static int start(struct exec *exec, struct context_command *command, struct erro
         if (command->fds[i] < 0)
             status = error_host(err, -EPROTO, "a command without its streams");
     }
-    exec->started_us = clock_monotonic_us();
-    exec->cpu_begun_us = session_cpu_us(request->session, request_text(request, "context"));
+    exec->is_charged = !command->is_about_files; /* what those use is for the next who is */
+    open_account(exec);
     if (status == 0)
         status = session_command_start(request->session, request_text(request, "context"), command,
                                        &exec->socket, &own_ms, err);
@@ -185,14 +199,20 @@ int session_answer_exec(struct session_request *request)
     int status = start(&exec, &command, &err);
     string_list_free(&command.words);
     string_list_free(&command.environment);
-    if (exec.socket < 0)
+    if (exec.socket < 0) {
+        cpu_account_put(exec.account);
         return request_reply_error(request, &err);
+    }
     if (status == 0)
         status = await(&exec);
     close(exec.socket); /* and if it lives, it is killed */
     json_t *end = end_to_json(&exec);
+    int64_t charge_us = exec.is_charged && status == 0 ? cpu_account_charge_us(exec.account) : 0;
+    cpu_account_put(exec.account);
     session_command_over(request->session);
-    status = status < 0 ? -EPIPE : request_reply(request, json_pack("{s:O}", "ended", end));
+    status = status < 0 ? -EPIPE
+                        : request_reply(request, json_pack("{s:O, s:I}", "ended", end, "charge_us",
+                                                           (json_int_t)charge_us));
     json_decref(end);
     return status;
 }

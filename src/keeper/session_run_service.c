@@ -114,12 +114,13 @@ static json_t *outcome_to_json(const struct session_outcome *outcome, json_t *gu
 {
     const struct context_outcome *is = &outcome->is;
     json_t *object =
-        json_pack("{s:s, s:s, s:I, s:I, s:b, s:I, s:b, s:I, s:I, s:I, s:I}", "status",
+        json_pack("{s:s, s:s, s:I, s:I, s:b, s:I, s:b, s:I, s:I, s:I, s:I, s:I}", "status",
                   runner_status_names[is->status], "cause", cause_names[is->cause], "exit_code",
                   (json_int_t)is->exit_code, "duration_us", (json_int_t)is->duration_us, "timed_out",
                   is->timed_out, "truncated_bytes", (json_int_t)is->truncated_bytes, "died", is->died,
-                  "cpu_us", (json_int_t)is->cpu_us, "peak_memory_bytes", (json_int_t)is->peak_memory_bytes,
-                  "pids", (json_int_t)is->pids, "disk_bytes", (json_int_t)is->disk_bytes);
+                  "cpu_us", (json_int_t)is->cpu_us, "charge_us", (json_int_t)is->charge_us,
+                  "peak_memory_bytes", (json_int_t)is->peak_memory_bytes, "pids", (json_int_t)is->pids,
+                  "disk_bytes", (json_int_t)is->disk_bytes);
     if (object && outcome->detail[0]) /* may hold the guest's words: what is not UTF-8 is left out */
         json_object_set_new(object, "detail", json_string(outcome->detail));
     if (object && guest_error)

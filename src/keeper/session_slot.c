@@ -416,15 +416,14 @@ int session_command_start(struct session *session, const char *context, const st
     return status;
 }
 
-int64_t session_cpu_us(struct session *session, const char *context)
+struct cpu_account *session_cpu_account(struct session *session, const char *context)
 {
     struct session_visit visit;
-    int status = session_visit(session, context, false, &visit, &(struct error){0});
-    if (status < 0)
-        return status;
-    int64_t cpu_us = context_cpu_us(visit.context);
+    if (session_visit(session, context, false, &visit, &(struct error){0}) < 0)
+        return NULL;
+    struct cpu_account *account = context_cpu_account(visit.context);
     session_leave(&visit);
-    return cpu_us;
+    return account;
 }
 
 void session_command_over(struct session *session)

@@ -47,7 +47,7 @@ static void settle(struct exec *exec)
 {
     if (!exec->end && exec->entry) /* the client has left: what was used is to be known all the same */
         exec->end = command_link_kill(&exec->command);
-    sandbox_gate_leave_command(&exec->pass, exec->end, exec->started_us);
+    sandbox_gate_leave_command(&exec->pass, exec->end, exec->command.charge_us, exec->started_us);
     command_list_remove(&exec->entry);
 }
 

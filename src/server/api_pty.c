@@ -34,7 +34,8 @@ static void terminal_free(void *data)
     struct terminal *terminal = data;
     if (!terminal->end && terminal->is_started) /* the client has left */
         terminal->end = command_link_kill(&terminal->command);
-    sandbox_gate_leave_command(&terminal->pass, terminal->end, terminal->started_us);
+    sandbox_gate_leave_command(&terminal->pass, terminal->end, terminal->command.charge_us,
+                               terminal->started_us);
     json_decref(terminal->end);
     command_link_close(&terminal->command);
     buffer_free(&terminal->typed);
@@ -94,7 +95,8 @@ static void say_end(struct terminal *terminal, struct websocket *socket)
             break;
     }
     terminal->end = command_link_end(&terminal->command);
-    sandbox_gate_leave_command(&terminal->pass, terminal->end, terminal->started_us);
+    sandbox_gate_leave_command(&terminal->pass, terminal->end, terminal->command.charge_us,
+                               terminal->started_us);
     scope_free char *text = json_dumps(terminal->end, JSON_COMPACT);
     scope_buffer message = {0};
     if (text && buffer_print(&message, "{\"end\":%s}", text) == 0)

@@ -121,6 +121,8 @@ json_t *command_link_end(struct command_link *command)
     scope_buffer body = {0};
     wire_receive(command->link, &frame, &body, NULL);
     json_t *end = json_incref(json_object_get(frame, "ended"));
+    const json_t *charge = json_object_get(frame, "charge_us");
+    command->charge_us = json_is_integer(charge) ? json_integer_value(charge) : -1;
     json_decref(frame);
     return end ? end : json_pack("{s:n, s:i, s:b, s:b}", "exit_code", "signal", 0, "timed_out", 0, "lost", 1);
 }

@@ -11,11 +11,12 @@ struct command_link {
     int link;                           /* readable when it has ended */
     int stdin_fd, stdout_fd, stderr_fd; /* our ends, not blocking; of a terminal: stdin_fd and stdout_fd */
     bool has_terminal;
+    int64_t charge_us; /* with its end: the CPU time that its tenant is charged with; -1: not known */
 };
 
 #define COMMAND_LINK_UNSET                                                                                   \
     {                                                                                                        \
-        .link = -1, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1                                         \
+        .link = -1, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .charge_us = -1                        \
     }
 
 /* "session.exec" with these words. NULL: no memory. */

@@ -202,7 +202,9 @@ void gate_end(struct gate_pass *pass, size_t number, const struct gate_outcome *
     buffer_append_text(line, "}\n");
     audit_end(pass->server->audit, note->slot, (struct slice){line->data, line->length});
     buffer_free(line);
-    if (outcome->usage)
+    if (outcome->charge_us)
+        pass->cpu_us += *outcome->charge_us;
+    else if (outcome->usage)
         pass->cpu_us += outcome->usage->cpu_user_us + outcome->usage->cpu_system_us;
 }
 

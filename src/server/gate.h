@@ -33,6 +33,7 @@ struct gate_outcome {
     const char *cause, *detail;
     int exit_code; /* -1: none */
     const struct result_usage *usage;
+    const int64_t *charge_us; /* CPU time that the tenant is charged with; NULL: that of `usage` */
     const json_t *files;
 };
 void gate_end(struct gate_pass *pass, size_t number, const struct gate_outcome *outcome);

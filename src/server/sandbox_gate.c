@@ -66,15 +66,18 @@ void sandbox_gate_end(struct gate_pass *pass, size_t number, const json_t *outco
                                        .peak_memory_bytes = number_of(outcome, "peak_memory_bytes"),
                                        .peak_pids = number_of(outcome, "pids"),
                                        .disk_bytes = number_of(outcome, "disk_bytes")};
+    const int64_t charge_us = number_of(outcome, "charge_us");
     const json_t *code = json_object_get(outcome, "exit_code");
     const struct gate_outcome end = {.cause = json_string_value(json_object_get(outcome, "cause")),
                                      .detail = json_string_value(json_object_get(outcome, "detail")),
                                      .exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1,
-                                     .usage = &usage};
+                                     .usage = &usage,
+                                     .charge_us = &charge_us};
     gate_end(pass, number, &end);
 }
 
-void sandbox_gate_leave_command(struct gate_pass **pass, const json_t *end, int64_t started_us)
+void sandbox_gate_leave_command(struct gate_pass **pass, const json_t *end, int64_t charge_us,
+                                int64_t started_us)
 {
     const json_t *code = json_object_get(end, "exit_code");
     int64_t wall_us = clock_monotonic_us() - started_us;
@@ -86,7 +89,8 @@ void sandbox_gate_leave_command(struct gate_pass **pass, const json_t *end, int6
     const struct gate_outcome outcome = {.cause = end ? command_cause(end) : "cancelled",
                                          .exit_code =
                                              json_is_integer(code) ? (int)json_integer_value(code) : -1,
-                                         .usage = &usage};
+                                         .usage = &usage,
+                                         .charge_us = charge_us >= 0 ? &charge_us : NULL};
     gate_end(*pass, 0, &outcome);
     gate_leave(pass);
 }

@@ -20,8 +20,10 @@ void sandbox_gate_note(struct exchange *exchange, struct gate_pass *pass, const 
 /* The end of a run, by the keeper's outcome. */
 void sandbox_gate_end(struct gate_pass *pass, size_t number, const json_t *outcome);
 
-/* The end of a command that was let in at `started_us`, by the keeper's last word: NULL if there was none. */
-void sandbox_gate_leave_command(struct gate_pass **pass, const json_t *end, int64_t started_us);
+/* The end of a command that was let in at `started_us`, by the keeper's last word: NULL if there was none,
+ * and charge_us -1. */
+void sandbox_gate_leave_command(struct gate_pass **pass, const json_t *end, int64_t charge_us,
+                                int64_t started_us);
 
 enum sandbox_growth {
     SANDBOX_OPEN,       /* a new sandbox: one box, with the limits of the body */

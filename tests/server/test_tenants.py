@@ -24,6 +24,7 @@ TENANTS = {  # their quotas, where they differ from the defaults
     "alice": (), "bob": (), "hog": (), "guest": (),
     "few-boxes": ("--boxes", 2), "few-runs": ("--runs", 2), "slow": ("--runs-minute", 2), "little-cpu": ("--cpu-hour", "200ms"),
     "commander": ("--cpu-hour", "700ms"), "leaver": ("--cpu-hour", "700ms"),
+    "overlapper": ("--cpu-hour", "30s"), "sleeper": ("--cpu-hour", "30s"), "straggler": ("--cpu-hour", "30s"),  # little comes back in a second
     "little-memory": ("--memory", "600M"), "little-disk": ("--disk", "150M"), "little-uploads": ("--uploads", 100000),
 }
 
@@ -427,9 +428,9 @@ def test_cpu_time_of_commands_counts(keyed):
 
 def test_who_leaves_before_the_end_has_used_it_all_the_same(keyed):
     sandbox = open_sandbox(keyed, "leaver")
-    events = keyed.server.events(f"{sandbox}/exec", BUSY, headers={"Authorization": f"Bearer {keyed.keys['leaver']}"})
-    assert next(events)[0] == "started"
-    time.sleep(1)
+    command = ["python3", "-c", "import time\nwhile time.process_time() < 0.8: pass\nprint('so much', flush=True)\ntime.sleep(60)"]
+    events = keyed.server.events(f"{sandbox}/exec", {"command": command}, headers={"Authorization": f"Bearer {keyed.keys['leaver']}"})
+    assert next(events)[0] == "started" and next(events)[0] == "stdout"
     events.close()
     for _ in range(50):
         status = keyed.run("leaver", code="1").status
@@ -438,6 +439,49 @@ def test_who_leaves_before_the_end_has_used_it_all_the_same(keyed):
         time.sleep(0.1)
     refused(keyed.run("leaver", code="1"), "cpu_hour")
     keyed.request("leaver", "DELETE", sandbox)
+
+
+def cpu_used_s(keyed, tenant):
+    return keyed.request(tenant, "GET", "/v1/stats").json["tenant"]["quotas"]["cpu_hour"]["used"] / 1000
+
+
+def test_cpu_time_of_what_overlaps_counts_once(keyed):
+    busy = "import time\nwhile time.process_time() < {}: pass"
+    sandbox = open_sandbox(keyed, "overlapper")
+    keyed.request("overlapper", "POST", f"{sandbox}/run", {"code": "pass"})
+    before = cpu_used_s(keyed, "overlapper")
+    orders = [("run", {"code": "import time; began = time.process_time()\nwhile time.process_time() - began < 0.6: pass"}),
+              *[("exec", {"command": ["python3", "-c", busy.format(0.6)]})] * 2]
+    ends = together(3, lambda i: keyed.request("overlapper", "POST", f"{sandbox}/{orders[i][0]}", orders[i][1]))
+    assert all(end.status == 200 for end in ends), ends
+    told = [end.json["cpu_ms"] if "cpu_ms" in end.json else end.json["usage"]["cpu_ms"] for end in ends]
+    assert sum(told) > 2800, told  # each is told what the box used meanwhile, the others too
+    used = cpu_used_s(keyed, "overlapper") - before
+    assert 1.7 < used < 2.6, (used, told)
+    keyed.request("overlapper", "DELETE", sandbox)
+
+
+def test_commands_that_lose_their_box_count_with_what_it_used(keyed):
+    sandbox = open_sandbox(keyed, "sleeper")
+    streams = [keyed.server.events(f"{sandbox}/exec", {"command": ["sleep", "20"]}, headers={"Authorization": f"Bearer {keyed.keys['sleeper']}"}) for _ in range(3)]
+    assert [next(events)[0] for events in streams] == ["started"] * 3
+    time.sleep(0.5)
+    assert keyed.request("sleeper", "DELETE", sandbox).status == 204
+    assert [list(events)[-1][0] for events in streams] == ["end"] * 3
+    assert cpu_used_s(keyed, "sleeper") < 0.5
+
+
+def test_cpu_time_between_runs_is_of_the_next(keyed):
+    sandbox = open_sandbox(keyed, "straggler")
+    code = "import threading, time\ndef burn():\n    while time.thread_time() < 0.5: pass\n    open('/tmp/done', 'w')\nthreading.Thread(target=burn).start()"
+    assert keyed.request("straggler", "POST", f"{sandbox}/run", {"code": code}).json["status"] == "ok"
+    deadline = time.monotonic() + 20
+    while keyed.request("straggler", "GET", f"{sandbox}/files/stat?path=/tmp/done").status != 200:  # takes no charge
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    told = keyed.request("straggler", "POST", f"{sandbox}/run", {"code": "pass"}).json["usage"]["cpu_ms"]
+    assert told < 400 and cpu_used_s(keyed, "straggler") >= 0.5
+    keyed.request("straggler", "DELETE", sandbox)
 
 
 def test_memory_of_runs_at_one_time(keyed):
