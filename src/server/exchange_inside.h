@@ -16,6 +16,7 @@ struct exchange {
     struct MHD_Connection *connection;
     const char *method; /* of a constant table */
     char *path;
+    bool has_blank; /* in its path or query, as it came */
     char *parts[ROUTE_PARTS_MAX];
     const struct route *route;
     const struct tenant *tenant;

@@ -66,6 +66,11 @@ const char *framing_problem(const struct exchange *exchange, const char *version
     MHD_get_connection_values_n(exchange->connection, MHD_HEADER_KIND, look_at, &framing);
     if (framing.problem)
         return framing.problem;
+    bool is_newer = strncmp(version, "HTTP/1.", 7) == 0 && strcmp(version, "HTTP/1.0") != 0;
+    if (!framing.hosts && is_newer)
+        return "a request of HTTP/1.1 needs a Host header";
+    if (exchange->has_blank)
+        return "the target of a request has no blanks: %20 is one";
     if (framing.lengths > 1 || framing.encodings > 1 || framing.hosts > 1)
         return "Content-Length, Transfer-Encoding and Host may be given once only";
     if (framing.lengths && framing.encodings)

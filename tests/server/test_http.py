@@ -1,4 +1,5 @@
 """The server as an HTTP server: what clients do wrong, slowly, or too much of."""
+import json
 import os
 import re
 import shutil
@@ -111,6 +112,19 @@ def test_huge_headers_are_refused(serving, headers):
         raw = b""
     assert not raw or statuses(raw)[0] in (400, 413, 414, 431)
     assert serving.get("/health").status == 200
+
+
+@pytest.mark.parametrize("request_line, headers", [(b"GET /health HTTP/1.1", b""), (b"GET /health?a b HTTP/1.1", b"Host: localhost\r\n"),
+                                                   (b"GET /he alth HTTP/1.1", b"Host: localhost\r\n"), (b"POST /v1/run HTTP/1.1", b"Content-Length: 2\r\n")])
+def test_what_is_nearly_a_request_is_refused_in_our_words(serving, request_line, headers):
+    raw = serving.raw(request_line + b"\r\n" + headers + b"\r\n")
+    head, _, body = raw.partition(b"\r\n\r\n")
+    assert statuses(raw) == [400] and b"Connection: close" in head, raw
+    assert json.loads(body)["error"]["code"] == "bad_request"
+
+
+def test_old_requests_need_no_host(serving):
+    assert statuses(serving.raw(b"GET /health HTTP/1.0\r\n\r\n")) == [200]
 
 
 def test_huge_targets_are_refused(serving):
