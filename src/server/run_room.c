@@ -62,6 +62,8 @@ int run_room_open_file(const struct run_room *room, const char *path)
 
 int run_room_keep(const struct run_room *room, const struct tenant *tenant, struct error *err)
 {
+    file_remove_tree(room->fd,
+                     "input"); /* its box is gone; and uploads would stay with it, counted by nobody */
     scope_fd fd = openat(room->fd, "tenant", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     int status = fd < 0 ? -errno : file_write_all(fd, tenant->name, strlen(tenant->name));
     return status < 0 ? error_host(err, status, "cannot keep the files of the run") : 0;

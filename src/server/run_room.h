@@ -30,7 +30,7 @@ int run_room_open_inputs(const struct run_room *room);
 /* A collected file, by its path as in the result: nothing outside is ever opened. A negative errno. */
 int run_room_open_file(const struct run_room *room, const char *path);
 
-/* From here on its files can be fetched by the tenant. */
+/* The run is over: from here on its files can be fetched by the tenant, and what it got is gone. */
 int run_room_keep(const struct run_room *room, const struct tenant *tenant, struct error *err);
 
 /* The room of a run that is over, if it is kept and the tenant's; -ENOENT: as if it did not exist. */
