@@ -193,14 +193,14 @@ def test_program_is_killed_from_outside(world, engine):
 
 
 def test_stopped_init_does_not_outlast_the_wall_limit(world, engine):
-    process, _, init, _ = start_box(world, engine)
+    process, _, init, _ = start_box(world, engine, "--wall", "1500ms")
     world.kill(init, signal.SIGSTOP)
     _, result, _ = finish(world, process, 8)
     assert result["cause"] == "wall_time"
 
 
 def test_stopped_program_does_not_outlast_the_wall_limit(world, engine):
-    process, _, _, program = start_box(world, engine)
+    process, _, _, program = start_box(world, engine, "--wall", "1500ms")
     world.kill(program, signal.SIGSTOP)
     status, result, _ = finish(world, process, 8)
     assert (status, result["cause"], result["timed_out"]) == (137, "wall_time", True)
@@ -256,7 +256,7 @@ def test_group_is_removed_while_the_box_is_made(world):
 
 
 def test_private_directory_is_removed_under_our_feet(world):
-    process, _, _, _ = start_box(world, "process", code="echo up; while :; do :; done")
+    process, _, _, _ = start_box(world, "process", "--wall", "1500ms", code="echo up; while :; do :; done")
     name = world.census()["directories"][0]
     world.shell(f"rm -rf /var/lib/cloche/box/{name}")
     status, result, _ = finish(world, process, 8)

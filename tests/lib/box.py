@@ -125,11 +125,12 @@ def census():
     processes = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            status = pathlib.Path("/proc", pid, "status").read_text()
+            with open(f"/proc/{pid}/status", "rb", 0) as file:
+                status = file.read(4096)
         except OSError:
             continue
-        uid = int(next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1])
-        name = status.splitlines()[0].split(None, 1)[1]
+        uid = int(status[status.index(b"\nUid:") + 5:].split(None, 1)[0])
+        name = status[5:status.index(b"\n")].strip().decode(errors="replace")  # Name:
         if 0x7d000000 <= uid < 0x7d010000 or (name == "init" and pid != "1"):
             processes.append((pid, name, uid))
     mounts = pathlib.Path("/proc/self/mountinfo").read_text().count("\n")
