@@ -617,6 +617,7 @@ def test_a_long_outcome_is_only_noted(keyed):
 def test_a_mistake_is_given_again_and_a_quota_is_not(keyed):
     wrong = [keyed.run("bob", {"Idempotency-Key": "wrong"}, code="1", limits={"memory": "lots"}) for _ in range(2)]
     assert wrong[0].status == wrong[1].status >= 400 and wrong[0].body == wrong[1].body
+    assert any(keyed.run("slow", code="1").status == 429 for _ in range(3))  # two a minute are gone, if they had come back
     over = [keyed.run("slow", {"Idempotency-Key": "over"}, code="1") for _ in range(2)]
     assert [answer.status for answer in over] == [429, 429] and "Idempotency-Replayed" not in over[1].headers
 
