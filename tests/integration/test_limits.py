@@ -232,7 +232,7 @@ def test_default_from_the_configuration(config):
     path = config("wall = 400ms", "memory = 64M", "output_limit = 10")
     result = box.run("--config", path, "-e", "print('x' * 100); import time; time.sleep(9)")
     assert result.cause == "wall_time" and "400 ms" in result.detail and len(result.stdout) == 10
-    assert "64 MiB" in box.run("--config", path, "-e", "x = bytearray(b'x') * (99 << 20)").detail
+    assert "64 MiB" in box.run("--config", path, "--wall", "5s", "-e", "x = bytearray(b'x') * (99 << 20)").detail
     assert box.run("--config", path, "--wall", "3s", "-e", "import time; time.sleep(0.8); print(1)").stdout == "1\n"
 
 
