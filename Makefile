@@ -20,6 +20,7 @@ demo:
 
 test:
 	@setup/install build test
+	@setup/install-runsc
 	@$(MAKE) --no-print-directory all
 	@setup/install-python $(BUILD) test
 	@setup/install-restricted
@@ -48,10 +49,11 @@ wasm:
 
 bench:
 	@setup/install build demo bench wasm
+	@setup/install-runsc
 	@$(MAKE) --no-print-directory all
 	@setup/install-wasm languages $(BUILD)
 	@setup/install-python $(BUILD) bench
-	@bench/cold_start; cold=$$?; bench/warm_start; warm=$$?; bench/server; server=$$?; bench/wasm; wasm=$$?; bench/vet; vet=$$?; bench/upload && [ $$cold$$warm$$server$$wasm$$vet = 00000 ]
+	@failed=0; for name in cold_start warm_start server wasm vet gvisor_start upload; do bench/$$name || failed=1; done; exit $$failed
 
 soak:
 	@setup/install build test
