@@ -1,6 +1,7 @@
 #include "beside.h"
 
 #include "layers.h"
+#include "pump.h"
 
 #include "os/process.h"
 
@@ -135,7 +136,22 @@ static int move_up(int fd)
     return moved;
 }
 
-void beside_take_order(void)
+/* A terminal is no pipe, and is left alone. */
+static int pump_output(int *fds)
+{
+    struct stat status;
+    for (int i = STDOUT; i <= STDERR; i++) {
+        if (fstat(fds[i], &status) < 0 || !S_ISFIFO(status.st_mode))
+            continue;
+        int end = pump_open(fds[i]);
+        if (end < 0)
+            return end;
+        fds[i] = move_up(end);
+    }
+    return 0;
+}
+
+void beside_take_order(bool with_pumps)
 {
     char order = 0;
     int fds[DESCRIPTORS];
@@ -145,7 +161,11 @@ void beside_take_order(void)
         fds[i] = move_up(fds[i]);
         is_whole = is_whole && (fds[i] >= 0 || i == PROGRAM);
     }
-    int code = is_whole ? start(fds) : -EINVAL;
+    int code = is_whole ? 0 : -EINVAL;
+    if (is_whole && with_pumps)
+        code = pump_output(fds);
+    if (code == 0)
+        code = start(fds);
     if (is_whole && code < 0)
         say(fds[SOCKET], INIT_EXEC_FAILED, code, 0);
     for (int i = 0; i < DESCRIPTORS; i++)

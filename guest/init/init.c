@@ -14,6 +14,7 @@
 #include "beside.h"
 #include "layers.h"
 #include "plan.h"
+#include "pump.h"
 #include "verify.h"
 
 #include "os/hardening.h"
@@ -31,6 +32,8 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +41,7 @@ static struct init_plan *plan;
 static char **strings;
 static bool init_is_scoped;
 static int ruleset_fd = -1;
+static int output_fds[2] = {-1, -1}; /* of the program, where we carry them: see pump.h */
 
 /* Without namespaces: init enters a scope before it has any child, so that its signals to everyone stay
  * inside. */
@@ -132,6 +136,9 @@ static void put_on_layers(void)
         die(fault.layer, fault.code, fault.text);
     struct init_message message = {
         .kind = INIT_VERIFIED, .landlock_abi = state.landlock_abi, .landlock_scopes = state.landlock_scopes};
+    struct utsname kernel;
+    if (plan->flags & PLAN_RUNTIME_ROOT && uname(&kernel) == 0)
+        snprintf(message.text, sizeof message.text, "%s %s", kernel.release, kernel.version);
     if (process_send(INIT_CONTROL_FD, &message, sizeof message, -1) < 0)
         _exit(70);
 }
@@ -174,6 +181,9 @@ static void run_program(char **argv, char **envp)
         layers_put_on_inner_scope(&fault) < 0)
         die(fault.layer, fault.code, fault.text);
     struct init_message message = {.kind = INIT_EXEC_FAILED};
+    for (int i = 0; i < 2; i++)
+        if (output_fds[i] >= 0 && dup2(output_fds[i], 1 + i) < 0)
+            die(NULL, -errno, "cannot give the program its streams");
     if (chdir(strings[0]) < 0) {
         message.kind = INIT_CHDIR_FAILED;
         message.code = -errno;
@@ -193,6 +203,12 @@ static pid_t start_program(char **argv, char **envp)
     }
     /* We wait until the program is executed, and copy nothing: up to there the child only makes system calls.
      * If the launcher goes away meanwhile, the child reads it from the same socket and ends. */
+    for (int i = 0; plan->flags & PLAN_COUNTED && i < 2; i++) {
+        int to = fcntl(1 + i, F_DUPFD_CLOEXEC, INIT_CHANNEL_FD + 1);
+        output_fds[i] = to < 0 ? -errno : pump_open(to);
+        if (output_fds[i] < 0)
+            die(NULL, output_fds[i], "cannot make the program's streams");
+    }
     pid_t child = vfork();
     if (child < 0 && errno == EINVAL) /* kernels that change the time namespace at fork and not at exec */
         child = fork();
@@ -247,7 +263,7 @@ static void take_order(pid_t program)
         struct init_message message = {.kind = INIT_INTERRUPTED};
         process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
     } else if (length == 1 && order == INIT_START_BESIDE && plan->flags & PLAN_CONTAINER) {
-        beside_take_order();
+        beside_take_order(plan->flags & PLAN_COUNTED);
     } else if (length == 0 || (length == 1 && order != INIT_GO) ||
                (length < 0 && errno != EAGAIN && errno != EINTR)) {
         end_box();
@@ -256,25 +272,55 @@ static void take_order(pid_t program)
     }
 }
 
+/* In a kernel of its own the host sees nothing of the box's processes. How many there are is asked now and
+ * then; that fork is refused at the limit is that kernel's business. */
+enum { COUNT_SOON_MS = 50, COUNT_LATE_MS = 3200 };
+static int count_period_ms = COUNT_SOON_MS;
+
+static void count_processes(void)
+{
+    static int most, last;
+    struct sysinfo now;
+    if (!(plan->flags & PLAN_COUNTED) || sysinfo(&now) < 0)
+        return;
+    /* Where nothing changes, nothing is to be seen: a box that waits is left in peace. */
+    bool changes = now.procs != last;
+    count_period_ms = changes                           ? COUNT_SOON_MS
+                      : count_period_ms < COUNT_LATE_MS ? 2 * count_period_ms
+                                                        : COUNT_LATE_MS;
+    last = now.procs;
+    if (now.procs <= most)
+        return;
+    most = now.procs;
+    struct init_message message = {.kind = INIT_COUNTED, .code = most - 1 /* we are one */};
+    process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
+}
+
 static void watch(pid_t program, int signal_fd)
 {
-    struct pollfd polled[2 + BESIDE_MAX] = {{.fd = INIT_CONTROL_FD, .events = POLLIN},
-                                            {.fd = signal_fd, .events = POLLIN}};
+    struct pollfd polled[2 + BESIDE_MAX + PUMPS_MAX] = {{.fd = INIT_CONTROL_FD, .events = POLLIN},
+                                                        {.fd = signal_fd, .events = POLLIN}};
     for (;;) {
         int status = 0;
+        count_processes(); /* before the dead are taken away */
         if (reap(program, &status)) {
+            pump_drain(INIT_CONTROL_FD);
             struct init_message message = {.kind = INIT_ENDED, .wait_status = status};
             process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
             end_box();
         }
         int others = beside_watched(polled + 2);
-        if (poll(polled, (nfds_t)(2 + others), -1) < 0 && errno != EINTR)
+        int pumps = pump_watched(polled + 2 + others);
+        if (poll(polled, (nfds_t)(2 + others + pumps), plan->flags & PLAN_COUNTED ? count_period_ms : -1) <
+                0 &&
+            errno != EINTR)
             end_box();
         if (polled[1].revents) {
             struct signalfd_siginfo discarded[8];
             if (read(signal_fd, discarded, sizeof discarded) < 0 && errno != EAGAIN)
                 end_box();
         }
+        pump_look(polled + 2 + others, pumps);
         beside_look(polled + 2, others);
         if (polled[0].revents)
             take_order(program);
@@ -331,6 +377,9 @@ int main(int argc, char **argv_of_init)
     close(0); /* the program's stdio is its own: a pipe must end when the program closes it */
     close(1);
     close(2);
+    for (int i = 0; i < 2; i++)
+        if (output_fds[i] >= 0)
+            close(output_fds[i]);
     if (plan->flags & PLAN_CHANNEL)
         close(INIT_CHANNEL_FD);
     watch(program, signal_fd);

@@ -31,7 +31,10 @@ enum plan_flag {
                                      and this one's program may be forked into others */
     PLAN_TERMINAL = 1 << 12,      /* of a program beside: its stdin is the terminal that controls it */
     PLAN_PROGRAM_COMES = 1 << 13, /* so does its file, as a descriptor */
-    PLAN_MOUNTED_ROOT = 1 << 5,   /* the root must be read-only and the scratch places writable */
+    PLAN_RUNTIME_ROOT =
+        1 << 14,            /* the root is an OCI runtime's, and so may be the kernel: tell which that is */
+    PLAN_COUNTED = 1 << 15, /* the kernel is the box's alone: count its processes */
+    PLAN_MOUNTED_ROOT = 1 << 5, /* the root must be read-only and the scratch places writable */
 };
 
 /* How that child ends when it could not do its work; 0 is success. */
@@ -69,6 +72,7 @@ enum init_message_kind {
     INIT_CHDIR_FAILED, /* nor its working directory entered */
     INIT_ENDED,        /* the program ended; wait_status tells how */
     INIT_RULESET,      /* with a descriptor: Landlock rules for the program of a forked box */
+    INIT_COUNTED,      /* code tells how many processes there were at most */
     INIT_ENTERED,      /* from the launcher's child, just before it becomes init: all namespaces, ids and
                           groups are final */
     INIT_INTERRUPTED,  /* the program has been sent the SIGINT that was ordered */

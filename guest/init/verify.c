@@ -149,9 +149,28 @@ static int verify_places(struct layers_fault *fault)
     return 0;
 }
 
-static int verify_init(struct layers_fault *fault)
+static int verify_runtime_root(const struct init_plan *plan, struct layers_fault *fault)
+{
+    static const char *const places[] = {"/cloche-proof", "/usr/cloche-proof", "/code/cloche-proof"};
+    for (size_t i = 0; hardening_verified(root_read_only) && i < sizeof places / sizeof *places; i++) {
+        int fd = open(places[i], O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (fd >= 0 || (errno != EROFS && errno != EACCES && errno != ENOENT && errno != EPERM))
+            return layers_fail(fault, "root_read_only", fd >= 0 ? 0 : -errno, "the root is not read-only");
+    }
+    char name[65] = "";
+    if (gethostname(name, sizeof name) < 0 || strcmp(name, "cloche") != 0)
+        return layers_fail(fault, "uts_namespace", 0, "the host name is not the box's own");
+    if (getpid() != 1)
+        return layers_fail(fault, "pid_namespace", 0, "init is not the first process of the box");
+    return plan->flags & PLAN_HOST_VIEW && hardening_verified(private_root) ? verify_host_view(fault) : 0;
+}
+
+static int verify_init(const struct init_plan *plan, struct layers_fault *fault)
 {
     extern char **environ;
+    /* A runtime adds a home to the environment that it is told; nothing of it is the launcher's. */
+    if (plan->flags & PLAN_RUNTIME_ROOT && environ && *environ && strncmp(*environ, "HOME=", 5) == 0)
+        environ++;
     if (hardening_verified(init_dumpable) && prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) != 0)
         return layers_fail(fault, "init_dumpable", 0, "init could be looked into");
     if (hardening_verified(clean_environment) && environ && *environ)
@@ -219,7 +238,7 @@ int verify_layers(const struct init_plan *plan, const struct layers_state *state
         return -1;
     if (hardening_verified(rlimits) && verify_limits(plan, fault) < 0)
         return -1;
-    if (verify_init(fault) < 0)
+    if (verify_init(plan, fault) < 0)
         return -1;
     /* Without a root of its own the box has no place for the proof. */
     if (plan->flags & PLAN_LANDLOCK && !(plan->flags & PLAN_SCOPES_ONLY) && hardening_verified(landlock) &&
@@ -228,6 +247,8 @@ int verify_layers(const struct init_plan *plan, const struct layers_state *state
     if (plan->flags & PLAN_SIGNAL_SCOPE && hardening_verified(landlock_scope) &&
         verify_scope(plan, state, fault) < 0)
         return -1;
+    if (plan->flags & PLAN_RUNTIME_ROOT)
+        return verify_runtime_root(plan, fault);
     if (!(plan->flags & PLAN_MOUNTED_ROOT))
         return 0;
     if (hardening_verified(root_read_only) && verify_root(fault) < 0)

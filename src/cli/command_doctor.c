@@ -26,6 +26,14 @@ static const struct {
     {ISOLATION_CONTAINER,
      "A bug in the host's kernel that an allowed system call reaches is not held by any layer here."},
     {ISOLATION_CONTAINER, "CPU caches and timing are shared with the host."},
+    {ISOLATION_GVISOR, "A bug in gVisor's kernel leads into the runtime, which has a uid, namespaces, a root "
+                       "and a group of the "
+                       "box's own, and a filter that it put on itself."},
+    {ISOLATION_GVISOR,
+     "How many processes there are is told by the box: a limit is enforced by its own kernel, and what the "
+     "result says of it is looked at every 50 ms."},
+    {ISOLATION_GVISOR, "A call that ends the box is not named: its kernel has no listener for filters."},
+    {ISOLATION_GVISOR, "CPU caches and timing are shared with the host."},
     {ISOLATION_PROCESS,
      "No hard memory limit: a watchdog looks every 10 ms, so a limit can be passed by what a program "
      "allocates in that time; memory of pipes and sockets is not counted."},

@@ -136,6 +136,6 @@ void help_print_man(void)
         "line. The name "
         "of a limit sets its default, NAME.max its ceiling; further accept, image, image_store, isolation, "
         "isolation.min, "
-        "languages, vet, vet.min, vet.block_modules, vet.allow_modules, vet.only_modules, vet.block_calls, "
-        "vet.allow_calls.\n");
+        "languages, oci_runtime, oci_platform, vet, vet.min, vet.block_modules, vet.allow_modules, "
+        "vet.only_modules, vet.block_calls, vet.allow_calls.\n");
 }

@@ -40,6 +40,7 @@ struct box_identity {
     unsigned uid_count;
     char directory[512]; /* a private host directory of the box, removed with it; made only where needed */
     int directory_fd;    /* -1: not made */
+    int state_fd;        /* where records are; the record's */
 };
 
 /* Whose uids a forked box's user namespace cannot map: its own and those of the boxes that it descends from,
@@ -103,6 +104,10 @@ struct box {
     int64_t started_us;     /* when the word to go was given */
     struct box_debt debt;   /* of a spare: what was used before its run, and is not the run's */
     bool is_watched;        /* no kernel limit stands behind memory and processes: what is measured decides */
+    bool waits_for_word;    /* more is to be looked at when init has proved its layers */
+    bool counts_itself;     /* its processes are not the host's to count: init's word is all there is */
+    int64_t counted_pids;   /* which is this, at most so far */
+    char kernel[128];       /* that init found itself on, where it was asked for */
     bool ended_by_itself; /* init reported the program's end before its own: it has waited for all of the box
                            */
     bool is_reaped;
@@ -138,7 +143,8 @@ struct fork_request {
 struct engine {
     enum isolation isolation;
     const char *name;
-    bool in_directory; /* its boxes have a directory of the host to themselves, and no root or groups */
+    bool in_directory;      /* its boxes have a directory of the host to themselves, and no root or groups */
+    bool ends_at_last_word; /* when init has said how the program ended, the rest of the box may be killed */
     /* Directory names as the program sees them; `into` may be ignored for constants. */
     const char *(*path_of)(const struct box *box, const char *which, char *into, size_t size);
     int (*start)(struct box *box, struct result *result, struct error *err);
@@ -148,6 +154,9 @@ struct engine {
                 struct result *result, struct error *err);
     /* Of its spec, in such a fork or a spare; before it runs. */
     int (*show_inputs)(struct box *box, struct error *err);
+    /* Puts on, from outside, what box->limits says by now of memory, processes and CPUs. NULL: what is
+     * enforced is read whenever it is looked at. */
+    int (*limit)(struct box *box, struct error *err);
     void (*measure)(struct box *box, struct measurement *now);
     /* A message that waits on listener_fd. Returns true when the box must end; *ret_call names the call. */
     bool (*answer)(struct box *box, const char **ret_call);
@@ -159,6 +168,7 @@ struct engine {
 };
 
 extern const struct engine engine_container;
+extern const struct engine engine_oci;
 extern const struct engine engine_process;
 extern const struct engine engine_wasm;
 

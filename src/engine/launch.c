@@ -147,7 +147,17 @@ static int64_t process_rlimit(const struct box *box)
     if (box->is_forkable)
         return 2 * limit +
                FORKS_ROOM; /* the same, but they are its own: a ceiling for all of them together */
-    return box->is_watched ? limit + 1 : 2 * limit + 64;
+    return box->is_watched || box->counts_itself ? limit + 1 : 2 * limit + 64;
+}
+
+void launch_choose_policy(struct box *box)
+{
+    box->policy_variant = POLICY_CONTAINER;
+    for (size_t i = 0; i < box->spec->grant_count; i++) {
+        struct stat granted;
+        if (stat(box->spec->grants[i].host_path, &granted) < 0 || S_ISDIR(granted.st_mode))
+            box->policy_variant = POLICY_CONTAINER_GRANTED;
+    }
 }
 
 size_t launch_list_rlimits(const struct box *box, struct launch_rlimit *into)
@@ -161,8 +171,10 @@ size_t launch_list_rlimits(const struct box *box, struct launch_rlimit *into)
         {RLIMIT_FSIZE, limit[LIMIT_disk] + (1 << 20)},
         /* A backstop for each process; the sum of all is watched by the supervisor. */
         {RLIMIT_CPU, limit[LIMIT_cpu] / 1000 + 2},
-        {RLIMIT_MEMLOCK, 8 << 20},
-        {RLIMIT_MSGQUEUE, 819200},
+        /* gVisor's kernel has 64 KiB of this one, and the next cannot be set: queues are memory of the box.
+         */
+        {RLIMIT_MEMLOCK, box->counts_itself ? -1 : 8 << 20},
+        {RLIMIT_MSGQUEUE, box->counts_itself ? -1 : 819200},
         {RLIMIT_NPROC, process_rlimit(box)},
     };
     _Static_assert(sizeof rows / sizeof *rows <= PLAN_RLIMITS, "they fit into the plan");
@@ -263,9 +275,16 @@ int launch_pack_file(const char *name, struct slice bytes, struct error *err)
     return fd < 0 ? error_host(err, fd, "cannot pass a program on") : fd;
 }
 
-int launch_exec_init(struct launch *launch)
+struct slice launch_init_program(void)
 {
-    enum { INIT_PROGRAM_FD = 5, CLEAR_OF_TARGETS = 16 };
+    return (struct slice){init_blob_start, (size_t)(init_blob_end - init_blob_start)};
+}
+
+enum { INIT_PROGRAM_FD = 5 };
+
+int launch_take_places(struct launch *launch)
+{
+    enum { CLEAR_OF_TARGETS = 16 };
     const int wanted[] = {launch->child_stdin,   launch->child_stdout, launch->child_stderr,
                           launch->child_control, launch->plan_fd,      launch->init_fd,
                           launch->child_channel};
@@ -286,6 +305,14 @@ int launch_exec_init(struct launch *launch)
     /* Ignored signals and masks are inherited across exec: the guest starts with none of ours. */
     for (int number = 1; number < NSIG; number++)
         signal(number, SIG_DFL);
+    return 0;
+}
+
+int launch_exec_init(struct launch *launch)
+{
+    int status = launch_take_places(launch);
+    if (status < 0)
+        return status;
     char *arguments[] = {(char[]){"init"}, NULL};
     char *environment[] = {NULL};
     extern char **environ;
@@ -333,7 +360,7 @@ static int prefer_own_report(struct box *box, struct error *err)
     return err ? err->code : -EIO;
 }
 
-static int give_the_word(struct box *box, struct error *err)
+int launch_give_the_word(struct box *box, struct error *err)
 {
     char order = INIT_GO;
     box->started_us = clock_monotonic_us();
@@ -391,7 +418,7 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
             box->listener_fd = take_fd(&fd);
             if (!is_inspected)
                 return error_host(err, -EPROTO, "init did not say that it is inside");
-            if (give_the_word(box, err) < 0)
+            if (launch_give_the_word(box, err) < 0)
                 return prefer_own_report(box, err);
             break;
         case INIT_ENTERED:
@@ -406,9 +433,13 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
                 return error_layer(err, "landlock", 0, "the box reports Landlock %d on a kernel with %d",
                                    message.landlock_abi, box->landlock_abi);
             box->landlock_scoped = message.landlock_scopes != 0;
+            snprintf(box->kernel, sizeof box->kernel, "%.*s", (int)sizeof box->kernel - 1, message.text);
             if (!is_inspected)
                 return error_host(err, -EPROTO, "init did not say that it is inside");
-            return box->started_us ? 0 : give_the_word(box, err); /* no listener could be had: only now */
+            if (box->waits_for_word)
+                return 0;
+            return box->started_us ? 0
+                                   : launch_give_the_word(box, err); /* no listener could be had: only now */
         case INIT_ENDED:
             return error_layer(err, "seccomp", 0, "the box ended while it was made (%s %d)",
                                WIFSIGNALED(message.wait_status) ? "signal" : "exit code",

@@ -49,6 +49,16 @@ int launch_write_plan(const struct box *box, const struct plan_lists *lists, str
 int launch_pack_program(const struct program *program, uint32_t flags, struct error *err);
 int launch_pack_file(const char *name, struct slice bytes, struct error *err);
 
+/* The program of init, for a box whose root it must be a file of. */
+struct slice launch_init_program(void);
+
+/* Which filter: with directories of the host in the box, sockets with names are not for it. */
+void launch_choose_policy(struct box *box);
+
+/* In the child: stdio, control, plan and channel into the places where init expects them, all else closed;
+ * signals as a new program has them. */
+int launch_take_places(struct launch *launch);
+
 /* In the child: stdio, control and plan into their places, all else closed, init executed. Returns only on
  * failure, with a negative errno. */
 int launch_exec_init(struct launch *launch);
@@ -59,10 +69,13 @@ __attribute__((noreturn)) void launch_child_fail(const struct launch *launch, co
 /* What a message of the kind INIT_FAILED says, as an error; its code. */
 int launch_report_failure(const struct init_message *message, struct error *err);
 
+int launch_give_the_word(struct box *box, struct error *err);
+
 /* Waits for init's report that all layers are proved, taking the descriptors that come before it. `inspect`
  * (may be NULL) is called once when the child says that it is inside (INIT_ENTERED), while init puts on and
  * proves its layers: from then on nothing about the box changes that can be seen from outside. If it finds
  * nothing wrong, the word to go is given when init runs under its filter; init takes it only after its own
- * proofs, so the program starts when both sides are content, and neither has waited for the other. */
+ * proofs, so the program starts when both sides are content, and neither has waited for the other. A box
+ * that waits_for_word, and asks for no listener, is left waiting for it. */
 int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err),
                           void *data, struct error *err);

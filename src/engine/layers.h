@@ -2,6 +2,7 @@
 #pragma once
 
 #define LAYER_ROWS(X)                                                                                        \
+    X(kernel, "a kernel of its own: programs do not call the host's")                                        \
     X(namespaces, "own view of users, processes, mounts, network, ipc, host name, groups and time")          \
     X(box_uid, "a uid that no other process on the host has")                                                \
     X(root, "own read-only root; nothing of the host but what the image shows")                              \

@@ -103,7 +103,16 @@ static void stream_take(struct supervisor *self, enum supervise_stream which, co
         stop_box(self, CAUSE_output);
 }
 
-static void stream_read(struct supervisor *self, enum supervise_stream which)
+static void stream_end(struct supervisor *self, enum supervise_stream which)
+{
+    struct stream_state *stream = &self->streams[which];
+    if (self->io->forward_fd[which] >= 0 && self->io->for_terminal[which] && !stream->forward_broken)
+        terminal_text_flush(&stream->terminal, &stream->pending);
+    scope_close_fd(stream->guest_fd);
+}
+
+/* True: there was something. */
+static bool stream_read(struct supervisor *self, enum supervise_stream which)
 {
     struct stream_state *stream = &self->streams[which];
     char chunk[CHUNK];
@@ -111,14 +120,13 @@ static void stream_read(struct supervisor *self, enum supervise_stream which)
     if (length > 0)
         stream_take(self, which, chunk, (size_t)length);
     else if (length == 0) {
-        if (self->io->forward_fd[which] >= 0 && self->io->for_terminal[which] && !stream->forward_broken)
-            terminal_text_flush(&stream->terminal, &stream->pending);
-        scope_close_fd(stream->guest_fd);
+        stream_end(self, which);
     } else if (errno != EAGAIN && errno != EINTR) { /* not the end: what follows is lost */
         self->read_error = errno;
         scope_close_fd(stream->guest_fd);
         stop_box(self, CAUSE_host_failure);
     }
+    return length > 0;
 }
 
 static void stream_forward(struct supervisor *self, enum supervise_stream which)
@@ -177,6 +185,11 @@ static void input_write(struct supervisor *self)
         input_close(self);
 }
 
+static int64_t larger(int64_t one, int64_t other)
+{
+    return one > other ? one : other;
+}
+
 static bool are_left(const struct box *box, int64_t most)
 {
     struct cgroup_usage usage;
@@ -227,6 +240,22 @@ static void hear_farewell(struct supervisor *self)
     self->wait_status = W_EXITCODE(code, 0);
 }
 
+/* Init has handed on all that the program wrote, and there is nothing to wait for: the box is killed, and the
+ * end of its processes is waited for by who needs it. */
+static void end_at_last_word(struct supervisor *self)
+{
+    self->box->engine->stop(self->box);
+    if (!self->stopping)
+        self->box->is_ending = self->process_gone = true;
+    for (int i = 0; i < STREAM_COUNT; i++) {
+        int *guest_fd = self->streams[i].guest_fd;
+        while (*guest_fd >= 0 && stream_read(self, (enum supervise_stream)i))
+            ;
+        if (*guest_fd >= 0)
+            stream_end(self, (enum supervise_stream)i);
+    }
+}
+
 /* What init says now could as well be said by the guest: it decides nothing but how the program itself ended.
  */
 static void control_read(struct supervisor *self)
@@ -238,6 +267,8 @@ static void control_read(struct supervisor *self)
         self->program_ended = self->box->ended_by_itself = true;
         self->wait_status = message.wait_status;
         self->process_gone |= self->box->is_served || only_init_is_left(self->box);
+        if (self->box->engine->ends_at_last_word)
+            end_at_last_word(self);
     } else if (length == (int)sizeof message && !self->program_ended &&
                (message.kind == INIT_EXEC_FAILED || message.kind == INIT_CHDIR_FAILED)) {
         self->exec_error = message.code < 0 ? message.code : -EIO;
@@ -246,6 +277,8 @@ static void control_read(struct supervisor *self)
         message.text[sizeof message.text - 1] = '\0';
         snprintf(self->result->detail, sizeof self->result->detail, "%.400s", message.text);
         stop_box(self, CAUSE_host_failure);
+    } else if (length == (int)sizeof message && message.kind == INIT_COUNTED && self->box->counts_itself) {
+        self->box->counted_pids = larger(self->box->counted_pids, message.code);
     } else if (length == (int)sizeof message && message.kind == INIT_INTERRUPTED && self->io->interrupted) {
         self->io->interrupted(self->io->data);
     } else if (length <= 0) {
@@ -267,11 +300,6 @@ static void listener_read(struct supervisor *self)
     if (!self->has_cause)
         snprintf(self->result->denied_syscall, sizeof self->result->denied_syscall, "%s", call ? call : "");
     stop_box(self, CAUSE_denied_syscall);
-}
-
-static int64_t larger(int64_t one, int64_t other)
-{
-    return one > other ? one : other;
 }
 
 static void measure(struct supervisor *self)
@@ -433,7 +461,7 @@ static void handle_slots(struct supervisor *self, const struct pollfd *slots)
     for (int i = 0; i < STREAM_COUNT; i++) {
         if (slots[SLOT_FORWARD_OUT + i].revents)
             stream_forward(self, (enum supervise_stream)i);
-        if (slots[SLOT_OUT + i].revents)
+        if (slots[SLOT_OUT + i].revents && *self->streams[i].guest_fd >= 0) /* the last word closes them */
             stream_read(self, (enum supervise_stream)i);
     }
     if (slots[SLOT_INPUT].revents)
@@ -543,8 +571,9 @@ static void decide_from_status(struct supervisor *self, struct result *result)
         result->cause = CAUSE_cpu_time;
     else if (result->signal == SIGXFSZ && self->disk_bytes >= limit[LIMIT_disk])
         result->cause = CAUSE_disk;
-    else if (failed && (self->now.pids_refused > 0 || self->peak_pids > limit[LIMIT_pids] ||
-                        (self->box->is_watched && self->peak_pids == limit[LIMIT_pids])))
+    else if (failed &&
+             (self->now.pids_refused > 0 || self->peak_pids > limit[LIMIT_pids] ||
+              ((self->box->is_watched || self->box->counts_itself) && self->peak_pids == limit[LIMIT_pids])))
         result->cause = CAUSE_pids;
     else if (failed && self->disk_was_full)
         result->cause = CAUSE_disk;

@@ -10,7 +10,7 @@ static int check(const struct context *context, struct error *err)
 {
     if (!context->box || context->is_over || context->is_ending || context->control_fd < 0)
         return error_spec(err, "context", "the interpreter is gone, and its box with it");
-    if (context->box->engine->isolation != ISOLATION_CONTAINER)
+    if (context->box->engine->in_directory)
         return error_spec(err, "isolation",
                           "a box of the engine '%s' has room for one program only: its layers are put on by "
                           "that; use container",

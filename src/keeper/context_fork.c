@@ -142,7 +142,8 @@ static int check(struct context *context, int64_t *ret_left_ms, struct error *er
                           context->spec->language);
     if (context->spec->isolation != ISOLATION_CONTAINER)
         return error_spec(err, "fork",
-                          "fork: contexts of isolation 'process' cannot be forked yet, only of 'container'");
+                          "fork: contexts of isolation '%s' cannot be forked yet, only of 'container'",
+                          isolation_names[context->spec->isolation]);
     pthread_mutex_lock(&context->lock);
     *ret_left_ms = context->options.lifetime_ms - (clock_monotonic_us() - context->started_us) / 1000;
     if (!context->box || context->is_over || context->is_ending) {

@@ -210,7 +210,7 @@ static struct measurement measure_now(const struct context *context)
 {
     struct box *box = context->box;
     struct measurement now = context->measured;
-    if (box && box->engine->isolation == ISOLATION_CONTAINER && !box->is_watched)
+    if (box && !box->engine->in_directory && !box->is_watched)
         box->engine->measure(box, &now);
     return now;
 }

@@ -17,7 +17,7 @@ struct kind {
 };
 
 /* The first is the one that has zygotes. */
-enum { KIND_COUNT = 6 };
+enum { KIND_COUNT = 9 };
 extern const struct kind kinds[KIND_COUNT];
 
 /* Its index; -1: there is none of that name. */

@@ -216,6 +216,7 @@ int record_take(struct record *ret, struct error *err)
         ret->number = number;
         ret->lock_fd = lock_fd;
         ret->state_fd = take_fd(&state_fd);
+        ret->identity.state_fd = ret->state_fd;
         name_of(number, ret->identity.name, sizeof ret->identity.name);
         ret->identity.has_uid = own_uids > 0;
         ret->identity.uid = (uid_t)(UID_BASE + number);

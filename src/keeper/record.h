@@ -21,7 +21,7 @@ struct record {
 
 #define RECORD_UNSET                                                                                         \
     {                                                                                                        \
-        .identity = {.directory_fd = -1}, .number = -1, .lock_fd = -1, .state_fd = -1                        \
+        .identity = {.directory_fd = -1, .state_fd = -1}, .number = -1, .lock_fd = -1, .state_fd = -1        \
     }
 
 /* The state directory's path; it may not exist yet. */

@@ -345,7 +345,7 @@ int keeper_run_validated(struct spec *spec, const struct policy *policy, const s
     if (target < 0 && (spec->output_directory || spec->output_fd >= 0))
         return target;
     run.target_fd = target;
-    if (spec->isolation == ISOLATION_CONTAINER)
+    if (!engine_of(spec->isolation)->in_directory)
         cgroup_layout_find(&run.cgroups);
     struct result *result = result_new();
     if (!result)

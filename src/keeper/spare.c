@@ -135,14 +135,8 @@ int spare_take_limits(struct spare *spare, const struct limits *wanted, struct e
     if (lease->box.engine->in_directory)
         return 0;
     if (lease->box.group.version != CGROUP_NONE &&
-        differs(&former, wanted, of_group, sizeof of_group / sizeof *of_group)) {
-        const struct cgroup_limits limits = {.memory_bytes = wanted->value[LIMIT_memory],
-                                             .pids = wanted->value[LIMIT_pids] + 1,
-                                             .millicpus = wanted->value[LIMIT_cpus]};
-        status = cgroup_limit(&lease->box.group, &limits, err);
-        if (status == 0)
-            status = cgroup_verify(&lease->box.group, &limits, lease->box.program_pid, err);
-    }
+        differs(&former, wanted, of_group, sizeof of_group / sizeof *of_group))
+        status = lease->box.engine->limit(&lease->box, err);
     if (status == 0 && differs(&former, wanted, of_scratch, sizeof of_scratch / sizeof *of_scratch)) {
         status = mount_resize(lease->box.scratch_fd, wanted->value[LIMIT_disk], wanted->value[LIMIT_inodes]);
         if (status < 0)
@@ -210,6 +204,15 @@ static int give_program(struct spare *spare, const struct spec *spec, const stru
     return status < 0 ? error_host(err, status, "cannot give a spare its program") : 0;
 }
 
+void spare_note_debt(struct spare *spare)
+{
+    struct box *box = &spare->lease.box;
+    struct measurement now = {0};
+    box->engine->measure(box, &now);
+    box->debt.cpu_user_us = now.cpu_user_us;
+    box->debt.cpu_system_us = now.cpu_system_us;
+}
+
 int spare_run(struct spare *spare, const struct spec *spec, const struct policy *policy,
               const struct supervise_io *io, int target_fd, struct result **ret, struct error *err)
 {
@@ -221,6 +224,8 @@ int spare_run(struct spare *spare, const struct spec *spec, const struct policy 
     box->spec = spec;
     if (status == 0 && spec->grant_count)
         status = box->engine->show_inputs(box, err);
+    if (status == 0 && box->counts_itself)
+        spare_note_debt(spare); /* its kernel is never quite idle */
     vetting_open(&vetting, spec, policy, spare->kind->language, &spare->link);
     if (vetting.order && vetting_holds(spec))
         own_io.word = &vetting.word;

@@ -31,6 +31,9 @@ int spare_make(struct zygote *zygote, const struct limits *limits, const struct 
 /* Gives a box that waits other limits from outside. */
 int spare_take_limits(struct spare *spare, const struct limits *wanted, struct error *err);
 
+/* The CPU time that was used up to here is not the run's. */
+void spare_note_debt(struct spare *spare);
+
 /* Has it died while it waited? */
 bool spare_is_dead(const struct spare *spare);
 

@@ -76,7 +76,7 @@ static int open_box(struct spare *spare, struct error *err)
     struct started *started = spare->started;
     const struct language *row = spare->language;
     struct lease *lease = &spare->lease;
-    if (started->spec->isolation == ISOLATION_CONTAINER)
+    if (!engine_of(started->spec->isolation)->in_directory)
         cgroup_layout_find(&started->cgroups);
     int status = lease_open(lease,
                             &(struct lease_terms){.spec = started->spec,
@@ -172,10 +172,7 @@ static int settle(struct spare *spare, const struct limits *usual, struct error 
     if (process_tree_list(box->pid, &box->program_pid, 1) == 0)
         return error_host(err, -ESRCH, "a spare has no program");
     int status = spare_take_limits(spare, usual, err);
-    struct measurement now = {0};
-    box->engine->measure(box, &now);
-    box->debt.cpu_user_us = now.cpu_user_us;
-    box->debt.cpu_system_us = now.cpu_system_us;
+    spare_note_debt(spare);
     supervise_prepare(box);
     return status;
 }

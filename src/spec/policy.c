@@ -14,7 +14,7 @@
 #define UPLOAD_QUOTA       (INT64_C(16) << 30)
 #define UPLOAD_LIFETIME_MS (INT64_C(7) * 24 * 3600 * 1000)
 
-const char *const isolation_names[ISOLATION_COUNT] = {"process", "wasm", "container"};
+const char *const isolation_names[ISOLATION_COUNT] = {"process", "wasm", "container", "gvisor"};
 
 int isolation_find(const char *name, struct error *err)
 {
@@ -111,6 +111,10 @@ static int policy_set(struct policy *policy, const char *key, const char *value,
         return policy_set_text(&policy->image, value);
     if (strcmp(key, "image_store") == 0)
         return policy_set_text(&policy->image_store, value);
+    if (strcmp(key, "oci_runtime") == 0)
+        return policy_set_text(&policy->oci_runtime, value);
+    if (strcmp(key, "oci_platform") == 0)
+        return policy_set_text(&policy->oci_platform, value);
     if (strcmp(key, "accept") == 0)
         return spec_check_acceptable(value, err) < 0 ? err->code : string_list_add(&policy->accepted, value);
     if (strcmp(key, "languages") == 0)
@@ -210,9 +214,11 @@ void policy_free(struct policy *policy)
     free(policy->image);
     free(policy->image_store);
     vet_policy_free(&policy->vetting);
+    free(policy->oci_runtime);
+    free(policy->oci_platform);
     string_list_free(&policy->accepted);
     string_list_free(&policy->languages);
-    policy->image = policy->image_store = NULL;
+    policy->image = policy->image_store = policy->oci_runtime = policy->oci_platform = NULL;
 }
 
 int policy_check_limit(const struct policy *policy, enum limit_field field, int64_t value, struct error *err)

@@ -11,7 +11,10 @@
  *   vet.block_modules = os, shutil     what it finds beside the built-in lists; also vet.allow_modules, which
  *                            takes from those, vet.only_modules (all others are found), vet.block_calls and
  *                            vet.allow_calls (may be given several times)
- *   accept = memory          every run does without this limit where the host cannot enforce it, or cpus
+ *   accept = memory          every run does without this limit where the host cannot enforce it, or cpus, or
+ *                            without a kernel of its own where the runtime has none
+ *   oci_runtime = /usr/bin/runsc           what makes the boxes of the engine gvisor
+ *   oci_platform = systrap   how that one catches system calls: or kvm, ptrace
  *   image_store = /srv/images
  *   languages = /etc/cloche/ruby.json      (may be given several times)
  *   server.memory = 8G       what runs of `cloche serve` may use at one time; server.cpus the same
@@ -31,6 +34,7 @@ enum isolation {
     ISOLATION_PROCESS, /* in order of strength */
     ISOLATION_WASM,    /* a process box around Wasmtime */
     ISOLATION_CONTAINER,
+    ISOLATION_GVISOR, /* any OCI runtime, see engine/oci */
     ISOLATION_COUNT,
 };
 
@@ -55,6 +59,7 @@ struct policy {
     char *image;
     char *image_store; /* NULL: the default place */
     struct string_list languages;
+    char *oci_runtime, *oci_platform; /* of gvisor boxes; NULL: runsc, and its systrap */
     struct policy_server server;
     int64_t upload_quota_bytes, upload_lifetime_ms;
     char source[256]; /* the file that it came from, or "built-in" */

@@ -36,6 +36,8 @@ void spec_free(struct spec *spec)
     string_list_free(&spec->environment);
     string_list_free(&spec->accepted);
     string_list_free(&spec->host);
+    free(spec->oci_runtime);
+    free(spec->oci_platform);
     for (size_t i = 0; i < spec->grant_count; i++) {
         free(spec->grants[i].host_path);
         free(spec->grants[i].name);
@@ -45,7 +47,7 @@ void spec_free(struct spec *spec)
 
 const char *const spec_host_groups[SPEC_HOST_GROUPS] = {"wasi", "clock", "random", "log", "kv"};
 
-const char *const spec_acceptable[SPEC_ACCEPTABLE] = {"memory", "cpus"};
+const char *const spec_acceptable[SPEC_ACCEPTABLE] = {"memory", "cpus", "kernel"};
 
 bool spec_accepts(const struct spec *spec, const char *name)
 {
@@ -192,7 +194,7 @@ int spec_check_acceptable(const char *name, struct error *err)
             return 0;
     return error_spec(err, "accept",
                       "accept: '%.64s' cannot be done without; only memory and cpus can (memory is "
-                      "then watched instead of walled)",
+                      "then watched instead of walled), and, where an OCI runtime has none, a kernel",
                       name);
 }
 

@@ -67,6 +67,7 @@ struct spec {
     struct limits limits, compile_limits;
     struct grant grants[SPEC_GRANTS_MAX];
     size_t grant_count;
+    char *oci_runtime, *oci_platform; /* the operator's, taken over by spec_validate */
     char *output_directory; /* host directory that collected files are written to; NULL: only their hashes */
     int output_fd;          /* the same, opened by the caller, whose it stays; -1: none */
     char *call; /* wasm: the exported function to call, with the arguments as its values; NULL: _start */
@@ -117,7 +118,7 @@ extern const char *const spec_host_groups[SPEC_HOST_GROUPS];
 int spec_resolve_grants(struct spec *spec, struct error *err);
 
 /* What a caller may do without by name, where the host cannot give it. */
-enum { SPEC_ACCEPTABLE = 2 };
+enum { SPEC_ACCEPTABLE = 3 };
 extern const char *const spec_acceptable[SPEC_ACCEPTABLE];
 int spec_check_acceptable(const char *name, struct error *err);
 

@@ -224,11 +224,29 @@ static int add_accepted(struct spec *spec, const struct policy *policy, struct e
     return 0;
 }
 
+/* The caller has no say in which program isolates. */
+static int take_runtime(struct spec *spec, const struct policy *policy, struct error *err)
+{
+    const struct {
+        char **into;
+        const char *value;
+    } rows[] = {{&spec->oci_runtime, policy->oci_runtime ? policy->oci_runtime : "runsc"},
+                {&spec->oci_platform, policy->oci_platform ? policy->oci_platform : "systrap"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        free(*rows[i].into);
+        if (!(*rows[i].into = strdup(rows[i].value)))
+            return error_host(err, -ENOMEM, "oci_runtime");
+    }
+    return 0;
+}
+
 int spec_validate(struct spec *spec, const struct policy *policy, struct error *err)
 {
     int status = check_isolation(spec, policy, err);
     if (status == 0)
         status = add_accepted(spec, policy, err);
+    if (status == 0 && spec->isolation == ISOLATION_GVISOR)
+        status = take_runtime(spec, policy, err);
     if (status == 0)
         status = fill_limits(spec, policy, err);
     if (status == 0)

@@ -8,6 +8,8 @@
 #include "engine/container/identity.h"
 #include "engine/container/inspect.h"
 #include "engine/container/room.h"
+#include "engine/furnish.h"
+#include "engine/group.h"
 #include "engine/launch.h"
 #include "engine/layers.h"
 #include "engine/watchdog.h"
@@ -24,52 +26,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-static const char *container_path_of(const struct box *box, const char *which, char *into, size_t size)
-{
-    (void)box, (void)into, (void)size;
-    static const struct {
-        const char *which, *path;
-    } paths[] = {{"home", "/home/user"},
-                 {"tmp", "/tmp"},
-                 {"input", "/data/input"},
-                 {"output", "/data/output"},
-                 {"code", "/code"}};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
-        if (strcmp(which, paths[i].which) == 0)
-            return paths[i].path;
-    return "/";
-}
-
-/* Which limits a group enforces here; what cannot be had must have been accepted by name. */
-static int choose_group_limits(const struct box *box, struct cgroup_limits *ret, struct error *err)
-{
-    static const struct {
-        enum cgroup_controller controller;
-        const char *name;
-    } needed[] = {{CGROUP_MEMORY, "memory"}, {CGROUP_CPU, "cpus"}};
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!cgroup_layout_has(box->cgroups, needed[i].controller) &&
-            !spec_accepts(box->spec, needed[i].name))
-            return error_layer(err, "cgroup", 0,
-                               "the %s limit cannot be enforced here: %s. To run without it: "
-                               "--accept %s, or accept = %s in the operator's file",
-                               needed[i].name,
-                               box->cgroups->why_not[0] ? box->cgroups->why_not
-                                                        : "the controller is not available",
-                               needed[i].name, needed[i].name);
-    const int64_t *limit = box->limits->value;
-    *ret = (struct cgroup_limits){
-        .memory_bytes = cgroup_layout_has(box->cgroups, CGROUP_MEMORY) ? limit[LIMIT_memory] : 0,
-        .pids = cgroup_layout_has(box->cgroups, CGROUP_PIDS) ? limit[LIMIT_pids] + 1 : 0, /* init is one */
-        .millicpus = cgroup_layout_has(box->cgroups, CGROUP_CPU) ? limit[LIMIT_cpus] : 0,
-    };
-    return 0;
-}
 
 static int write_plan(struct box *box, struct launch *launch, struct error *err)
 {
@@ -171,8 +130,8 @@ static int keep_own_descriptors(const struct room *room, const struct launch *la
                                      launch->child_control, launch->init_fd,      launch->plan_fd,
                                      launch->child_channel};
     size_t count = 7;
-    for (size_t i = 0; i < room->grant_count; i++)
-        kept[count++] = room->grants[i].userns_fd;
+    for (size_t i = 0; i < room->grants.count; i++)
+        kept[count++] = room->grants.shown[i].userns_fd;
     return hardening_removed(close_descriptors) ? 0 : process_close_all_but(kept, count);
 }
 
@@ -248,16 +207,6 @@ static int inspect(void *data, struct error *err)
     return inspect_container(inspection->box, inspection->group_limits, err);
 }
 
-static void choose_policy(struct box *box)
-{
-    box->policy_variant = POLICY_CONTAINER;
-    for (size_t i = 0; i < box->spec->grant_count; i++) {
-        struct stat granted;
-        if (stat(box->spec->grants[i].host_path, &granted) < 0 || S_ISDIR(granted.st_mode))
-            box->policy_variant = POLICY_CONTAINER_GRANTED;
-    }
-}
-
 static int make_group(struct box *box, const struct cgroup_limits *limits, struct error *err)
 {
     return cgroup_create(box->cgroups, box->identity->name, limits, &box->group, err);
@@ -295,7 +244,7 @@ static int start_box(struct box *box, const struct cgroup_limits *group_limits, 
 static int container_start(struct box *box, struct result *result, struct error *err)
 {
     struct cgroup_limits group_limits;
-    int status = choose_group_limits(box, &group_limits, err);
+    int status = group_choose_limits(box, &group_limits, err);
     if (status < 0)
         return status;
     if (box->cgroups->version == CGROUP_NONE) { /* accepted by name: a watchdog is better than nothing */
@@ -304,7 +253,7 @@ static int container_start(struct box *box, struct result *result, struct error 
         if (!box->engine_data)
             return error_host(err, -ENOMEM, "cannot start a watchdog");
     }
-    choose_policy(box);
+    launch_choose_policy(box);
     if (box->is_forkable && (status = forking_prepare(box, err)) < 0)
         return status;
     box->landlock_abi = landlock_abi();
@@ -325,7 +274,7 @@ static int container_fork(struct box *parent, struct box *child, const struct fo
                           struct result *result, struct error *err)
 {
     struct cgroup_limits group_limits;
-    int status = choose_group_limits(child, &group_limits, err);
+    int status = group_choose_limits(child, &group_limits, err);
     if (status < 0)
         return status;
     if (!parent->family || parent->listener_fd < 0 || child->cgroups->version == CGROUP_NONE)
@@ -347,18 +296,13 @@ static int container_fork(struct box *parent, struct box *child, const struct fo
     return status;
 }
 
-static void measure_group(const struct box *box, struct measurement *now)
+static int container_limit(struct box *box, struct error *err)
 {
-    struct cgroup_usage usage;
-    cgroup_usage_read(&box->group, &usage);
-    now->memory_bytes = usage.memory_bytes;
-    now->peak_memory_bytes = usage.memory_peak_bytes;
-    now->cpu_user_us = usage.cpu_user_us;
-    now->cpu_system_us = usage.cpu_system_us;
-    now->pids = usage.pids_now > 0 ? usage.pids_now - 1 : 0;
-    now->peak_pids = usage.pids_peak > 0 ? usage.pids_peak - 1 : usage.pids_peak;
-    now->pids_refused = usage.pids_refused;
-    now->oom_kills = usage.oom_kills;
+    const int64_t *limit = box->limits->value;
+    const struct cgroup_limits limits = {
+        .memory_bytes = limit[LIMIT_memory], .pids = limit[LIMIT_pids] + 1, .millicpus = limit[LIMIT_cpus]};
+    int status = cgroup_limit(&box->group, &limits, err);
+    return status == 0 ? cgroup_verify(&box->group, &limits, box->program_pid, err) : status;
 }
 
 static void container_measure(struct box *box, struct measurement *now)
@@ -366,12 +310,8 @@ static void container_measure(struct box *box, struct measurement *now)
     if (box->is_watched)
         watchdog_measure(box->engine_data, box, now);
     else
-        measure_group(box, now);
-    struct statfs space;
-    if (box->scratch_fd >= 0 && fstatfs(box->scratch_fd, &space) == 0) {
-        now->disk_bytes = (int64_t)(space.f_blocks - space.f_bfree) * space.f_bsize;
-        now->disk_is_full = space.f_bfree == 0 || space.f_ffree == 0;
-    }
+        group_measure(box, now);
+    group_measure_disk(box, now);
 }
 
 static void container_stop(struct box *box)
@@ -394,10 +334,11 @@ static int container_destroy(struct box *box)
 const struct engine engine_container = {
     .isolation = ISOLATION_CONTAINER,
     .name = "container",
-    .path_of = container_path_of,
+    .path_of = furnish_path_of,
     .start = container_start,
     .fork = container_fork,
     .show_inputs = forking_show_inputs,
+    .limit = container_limit,
     .measure = container_measure,
     .answer = forking_answer,
     .stop = container_stop,

@@ -346,7 +346,7 @@ static int in_helper(struct errand *errand, bool is_long, struct error *err)
 }
 
 /* The place of an input, in a directory that nobody but us can write to. */
-static int make_place(const struct box *box, const struct room_grant *grant)
+static int make_place(const struct box *box, const struct grant_shown *grant)
 {
     const char *name = strrchr(grant->path, '/') + 1;
     scope_fd inputs = openat(box->scratch_fd, BOX_INPUT, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -363,9 +363,9 @@ int forking_show_inputs(struct box *box, struct error *err)
     struct room room __attribute__((cleanup(room_close))) = {.box = box};
     int words[2];
     int status = room_open(&room, err);
-    for (size_t i = 0; status == 0 && i < room.grant_count; i++)
-        if ((status = make_place(box, &room.grants[i])) < 0)
-            error_host(err, status, "cannot show /%s in the box", room.grants[i].path);
+    for (size_t i = 0; status == 0 && i < room.grants.count; i++)
+        if ((status = make_place(box, &room.grants.shown[i])) < 0)
+            error_host(err, status, "cannot show /%s in the box", room.grants.shown[i].path);
     if (status < 0)
         return status;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, words) < 0)

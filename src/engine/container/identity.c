@@ -1,10 +1,10 @@
 #include "engine/container/identity.h"
 
-#include "base/file.h"
 #include "base/scope.h"
 #include "os/capabilities.h"
 #include "os/hardening.h"
 #include "os/process.h"
+#include "os/user_namespace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,21 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int write_map(const char *file, unsigned inside, unsigned outside)
-{
-    char path[64], line[64];
-    snprintf(path, sizeof path, "/proc/self/%s", file);
-    snprintf(line, sizeof line, "%u %u 1", inside, outside);
-    return file_write_attribute(AT_FDCWD, path, line);
-}
-
 int identity_map_self(uid_t outside_uid, gid_t outside_gid, struct error *err)
 {
-    int status = file_write_attribute(AT_FDCWD, "/proc/self/setgroups", "deny");
-    if (status == 0)
-        status = write_map("gid_map", BOX_GID_INSIDE, outside_gid);
-    if (status == 0)
-        status = write_map("uid_map", BOX_UID_INSIDE, outside_uid);
+    int status = user_namespace_map_self(BOX_UID_INSIDE, outside_uid, BOX_GID_INSIDE, outside_gid);
     return status < 0 ? error_layer(err, "namespaces", status, "cannot map the user of the box") : 0;
 }
 
@@ -67,19 +55,6 @@ static int range_lines(const struct box *box, unsigned outside, char *into, size
     return length;
 }
 
-static int write_maps(pid_t pid, const char *lines)
-{
-    static const char *const files[] = {"gid_map", "uid_map"};
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/setgroups", (int)pid);
-    int status = file_write_attribute(AT_FDCWD, path, "deny");
-    for (size_t i = 0; status == 0 && i < sizeof files / sizeof *files; i++) {
-        snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, files[i]);
-        status = file_write_attribute(AT_FDCWD, path, lines);
-    }
-    return status;
-}
-
 struct mapping {
     pid_t parent, pid;
     const char *lines;
@@ -96,7 +71,7 @@ static int map_from_above(void *data)
     if (above < 0 || setns(above, CLONE_NEWUSER) < 0)
         mapping->status = -errno;
     else
-        mapping->status = write_maps(mapping->pid, mapping->lines);
+        mapping->status = user_namespace_map(mapping->pid, mapping->lines);
     syscall(SYS_exit_group, 0);
     return 0;
 }
@@ -115,32 +90,12 @@ int identity_map_fork(const struct box *box, pid_t parent, pid_t pid, struct err
     return status < 0 ? error_layer(err, "namespaces", status, "cannot map the user of a forked box") : 0;
 }
 
-/* Makes a user namespace with the whole range in it. Only one who still has power outside may map more than
- * himself: a child that stays there for so long. */
+/* Makes a user namespace with the whole range in it. */
 static int enter_forkable_namespace(const struct box *box, struct error *err)
 {
     char lines[160];
     range_lines(box, box->identity->first_uid, lines, sizeof lines);
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return error_host(err, -errno, "cannot map the user of the box");
-    int pidfd = -1;
-    pid_t self = getpid(), child = process_clone(0, -1, &pidfd);
-    if (child == 0) {
-        char byte;
-        close(ends[1]);
-        _exit(read(ends[0], &byte, 1) == 1 && write_maps(self, lines) == 0 ? 0 : 1);
-    }
-    int status = child < 0 ? child : unshare(CLONE_NEWUSER) < 0 ? -errno : 0;
-    if (status == 0 && write(ends[1], "m", 1) != 1)
-        status = -EPIPE;
-    close(ends[0]);
-    close(ends[1]);
-    int how = 1;
-    if (child > 0 && (waitpid(child, &how, __WALL) != child || how != 0) && status == 0)
-        status = -EPERM;
-    if (pidfd >= 0)
-        close(pidfd);
+    int status = user_namespace_enter(lines);
     return status < 0 ? error_layer(err, "namespaces", status, "cannot make a user namespace") : 0;
 }
 
@@ -178,37 +133,4 @@ int identity_drop_capabilities(struct error *err)
     if (status == 0 && !hardening_removed(capabilities))
         status = capabilities_drop_all();
     return status < 0 ? error_layer(err, "capabilities", status, "cannot give up capabilities") : 0;
-}
-
-int identity_mapping_namespace(uid_t owner, gid_t owner_group, uid_t uid)
-{
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return -errno;
-    scope_fd read_end = ends[0];
-    scope_fd write_end = ends[1];
-    scope_fd pidfd = -1;
-    pid_t pid = process_clone(CLONE_NEWUSER, -1, &pidfd);
-    if (pid < 0)
-        return pid;
-    if (pid == 0) {
-        char byte;
-        close(write_end);
-        _exit(read(read_end, &byte, 1) < 0); /* until the launcher is done with us */
-    }
-    char path[64], line[64];
-    snprintf(path, sizeof path, "/proc/%d/uid_map", (int)pid);
-    snprintf(line, sizeof line, "%u %u 1", owner, uid);
-    int status = file_write_attribute(AT_FDCWD, path, line);
-    snprintf(path, sizeof path, "/proc/%d/gid_map", (int)pid);
-    snprintf(line, sizeof line, "%u %u 1", owner_group, uid);
-    if (status == 0)
-        status = file_write_attribute(AT_FDCWD, path, line);
-    snprintf(path, sizeof path, "/proc/%d/ns/user", (int)pid);
-    int namespace_fd = status < 0 ? status : open(path, O_RDONLY | O_CLOEXEC);
-    if (namespace_fd == -1)
-        namespace_fd = -errno;
-    scope_close_fd(&write_end);
-    waitpid(pid, NULL, 0);
-    return namespace_fd;
 }

@@ -27,6 +27,3 @@ int identity_map_fork(const struct box *box, pid_t parent, pid_t pid, struct err
 
 /* Gives up every capability. */
 int identity_drop_capabilities(struct error *err);
-
-/* A user namespace in which `owner` is `uid`, for mapped mounts. A descriptor or a negative errno. */
-int identity_mapping_namespace(uid_t owner, gid_t owner_group, uid_t uid);

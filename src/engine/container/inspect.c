@@ -2,7 +2,9 @@
 
 #include "base/file.h"
 #include "base/scope.h"
+#include "engine/group.h"
 #include "engine/layers.h"
+#include "engine/look.h"
 #include "os/hardening.h"
 #include "plan.h"
 
@@ -13,31 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
-
-static int open_process(pid_t pid)
-{
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d", (int)pid);
-    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-/* Does one process have a namespace of this kind that is not the other's? 1, 0, or a negative errno. */
-static int namespace_differs(int process_fd, int other_fd, const char *kind)
-{
-    char path[48];
-    struct stat one, other;
-    snprintf(path, sizeof path, "ns/%s", kind);
-    if (fstatat(process_fd, path, &one, 0) < 0 || fstatat(other_fd, path, &other, 0) < 0)
-        return -errno;
-    return one.st_ino != other.st_ino || one.st_dev != other.st_dev;
-}
 
 /* `other` is the host's, that is our own, or the box's that this one was forked from. */
 static int inspect_namespaces(int process_fd, pid_t other, bool is_parent, struct error *err)
 {
-    scope_fd other_fd = open_process(other);
+    scope_fd other_fd = look_open_process(other);
     if (other_fd < 0)
         return error_layer(err, "namespaces", -errno, "cannot look at process %d", (int)other);
     const struct {
@@ -57,7 +40,7 @@ static int inspect_namespaces(int process_fd, pid_t other, bool is_parent, struc
                                   access("/proc/self/ns/time", F_OK) == 0},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        int differs = kinds[i].wanted ? namespace_differs(process_fd, other_fd, kinds[i].kind) : 1;
+        int differs = kinds[i].wanted ? look_namespace_differs(process_fd, other_fd, kinds[i].kind) : 1;
         if (differs < 0)
             return error_layer(err, "namespaces", differs, "cannot inspect the box's %s namespace",
                                kinds[i].kind);
@@ -68,34 +51,16 @@ static int inspect_namespaces(int process_fd, pid_t other, bool is_parent, struc
     return 0;
 }
 
-static bool status_line(const char *text, const char *key, char *into, size_t size)
-{
-    const char *line = strstr(text, key);
-    if (!line)
-        return false;
-    line += strlen(key);
-    size_t length = strcspn(line, "\n");
-    snprintf(into, size, "%.*s", (int)length, line);
-    return true;
-}
-
 static int inspect_identity(const struct box *box, int process_fd, struct error *err)
 {
     char text[8192], line[128];
-    if (file_read_attribute(process_fd, "status", text, sizeof text) <= 0 ||
-        !status_line(text, "\nUid:", line, sizeof line))
-        return error_layer(err, "box_uid", 0, "cannot see who the box is");
-    unsigned uids[4] = {0};
-    uid_t wanted = box->identity->has_uid ? box->identity->uid : geteuid();
-    if (hardening_verified(box_uid) &&
-        (sscanf(line, "%u %u %u %u", &uids[0], &uids[1], &uids[2], &uids[3]) != 4 || uids[0] != wanted ||
-         uids[1] != wanted || uids[2] != wanted || uids[3] != wanted ||
-         (box->identity->has_uid && wanted == 0)))
-        return error_layer(err, "box_uid", 0, "the box runs as uid %u, not as %u", uids[1], wanted);
+    int status = look_at_uid(box, process_fd, text, sizeof text, err);
+    if (status < 0)
+        return status;
     static const char *const sets[] = {"\nCapEff:", "\nCapPrm:", "\nCapInh:", "\nCapAmb:"};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         if (hardening_verified(capabilities) &&
-            (!status_line(text, sets[i], line, sizeof line) || strtoull(line, NULL, 16) != 0))
+            (!look_status_line(text, sets[i], line, sizeof line) || strtoull(line, NULL, 16) != 0))
             return error_layer(err, "capabilities", 0, "the box still has capabilities (%s%s)", sets[i] + 1,
                                line);
     return 0;
@@ -106,25 +71,6 @@ static bool profile_is_active(int process_fd)
     char label[128];
     return file_read_attribute(process_fd, "attr/apparmor/current", label, sizeof label) > 0 &&
            strncmp(label, "cloche-box", 10) == 0;
-}
-
-static int inspect_scratch(const struct box *box, struct error *err)
-{
-    /* The scratch was made by our own child and came to us over its socket; what it is can be asked again. */
-    struct stat status;
-    struct statfs space;
-    if (box->scratch_fd < 0 || fstat(box->scratch_fd, &status) < 0 || !S_ISDIR(status.st_mode) ||
-        fstatfs(box->scratch_fd, &space) < 0)
-        return error_layer(err, "root", 0, "the scratch space is not there");
-    int64_t size = (int64_t)space.f_blocks * space.f_bsize, wanted = box->limits->value[LIMIT_disk];
-    if (hardening_verified(scratch_size) && (size == 0 || size > wanted + space.f_bsize))
-        return error_layer(err, "scratch_size", 0, "the scratch space holds %lld bytes instead of %lld",
-                           (long long)size, (long long)wanted);
-    if (hardening_verified(scratch_inodes) &&
-        (space.f_files == 0 || (int64_t)space.f_files > box->limits->value[LIMIT_inodes]))
-        return error_layer(err, "scratch_inodes", 0, "the scratch space holds %lld files",
-                           (long long)space.f_files);
-    return 0;
 }
 
 void inspect_list_layers(const struct box *box, const struct cgroup_limits *limits, struct result *result)
@@ -139,15 +85,7 @@ void inspect_list_layers(const struct box *box, const struct cgroup_limits *limi
                      box->identity->has_uid ? "own uid on the host"
                                             : "the caller's uid, alone in its namespace");
     result_add_layer(result, layer_names[LAYER_root], true, "read-only %s", box->image->name);
-    if (box->group.version != CGROUP_NONE)
-        result_add_layer(result, layer_names[LAYER_cgroup], true, "v%d:%s%s%s",
-                         box->group.version == CGROUP_V1 ? 1 : 2, limits->memory_bytes ? " memory" : "",
-                         limits->pids ? " pids" : "", limits->millicpus ? " cpu" : "");
-    else
-        result_add_layer(result, layer_names[LAYER_cgroup], false, "%s", box->cgroups->why_not);
-    if (box->is_watched)
-        result_add_layer(result, layer_names[LAYER_watchdog], true,
-                         "in place of groups, every 10 ms: memory pids cpu");
+    group_list_layer(box, limits, result);
     result_add_layer(result, layer_names[LAYER_capabilities], true, "none");
     result_add_layer(result, layer_names[LAYER_no_new_privs], true, "on");
     result_add_layer(result, layer_names[LAYER_seccomp], true, "container%s%s",
@@ -167,14 +105,14 @@ void inspect_list_layers(const struct box *box, const struct cgroup_limits *limi
 
 int inspect_container(const struct box *box, const struct cgroup_limits *group_limits, struct error *err)
 {
-    scope_fd process_fd = open_process(box->pid);
+    scope_fd process_fd = look_open_process(box->pid);
     if (process_fd < 0)
         return error_layer(err, "namespaces", 0, "the box cannot be inspected");
     int status = inspect_namespaces(process_fd, getpid(), false, err);
     if (status == 0)
         status = inspect_identity(box, process_fd, err);
     if (status == 0)
-        status = inspect_scratch(box, err);
+        status = look_at_scratch(box, err);
     if (status == 0 && box->group.version != CGROUP_NONE)
         status = cgroup_verify(&box->group, group_limits, box->pid, err);
     return status;
@@ -192,7 +130,7 @@ static int inspect_inherited(int process_fd, struct error *err)
     if (file_read_attribute(process_fd, "status", text, sizeof text) <= 0)
         return error_layer(err, "seccomp", 0, "the forked box cannot be inspected");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!status_line(text, rows[i].key, line, sizeof line) ||
+        if (!look_status_line(text, rows[i].key, line, sizeof line) ||
             strcmp(line + strspn(line, "\t "), rows[i].value) != 0)
             return error_layer(err, rows[i].layer, 0, "a forked process has %s%s", rows[i].key + 1, line);
     return 0;
@@ -225,10 +163,10 @@ static int inspect_directory(const struct box *child, int process_fd, struct err
 int inspect_fork(const struct box *parent, struct box *child, const struct cgroup_limits *limits,
                  struct error *err)
 {
-    int status = inspect_scratch(child, err);
+    int status = look_at_scratch(child, err);
     const pid_t processes[] = {child->program_pid, child->pid};
     for (size_t i = 0; status == 0 && i < sizeof processes / sizeof *processes; i++) {
-        scope_fd process_fd = open_process(processes[i]);
+        scope_fd process_fd = look_open_process(processes[i]);
         bool is_program = i == 0;
         if (process_fd < 0)
             return error_layer(err, "namespaces", -errno, "the forked box cannot be inspected");
@@ -255,11 +193,11 @@ int inspect_fork(const struct box *parent, struct box *child, const struct cgrou
 /* One thread, and exactly these children, in the kernel's words. */
 static bool is_single(pid_t pid, const char *children)
 {
-    scope_fd process_fd = open_process(pid);
+    scope_fd process_fd = look_open_process(pid);
     char path[64], text[8192], line[32];
     snprintf(path, sizeof path, "task/%d/children", (int)pid);
     if (process_fd < 0 || file_read_attribute(process_fd, "status", text, sizeof text) <= 0 ||
-        !status_line(text, "\nThreads:", line, sizeof line) || atoi(line) != 1)
+        !look_status_line(text, "\nThreads:", line, sizeof line) || atoi(line) != 1)
         return false;
     /* Its threads before its children: those of a thread that ends become another's. */
     int length = file_read_attribute(process_fd, path, text, sizeof text);

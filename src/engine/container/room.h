@@ -2,26 +2,15 @@
 #pragma once
 
 #include "engine/engine.h"
+#include "engine/grants.h"
 #include "engine/launch.h"
 
 #include <sys/types.h>
 
-struct room_grant {
-    const char *host_path; /* opened in the child, whose mounts must be copied, without following links … */
-    dev_t device;          /* … and it must be what the launcher saw */
-    ino_t inode;
-    bool is_directory;
-    bool writable;
-    const char *path; /* in the box, without the leading slash */
-    char *own_path;   /* where `path` had to be put together: owned */
-    int userns_fd;    /* maps the owner of the source to the box's uid; -1: as it is */
-};
-
 struct room {
     const struct box *box;
     struct launch *launch;
-    struct room_grant grants[SPEC_GRANTS_MAX];
-    size_t grant_count;
+    struct grants grants;
     bool is_started_by_root;
     uid_t owner_uid; /* of the scratch directories, as the kernel of the mounting namespace counts */
     gid_t owner_gid;

@@ -1,0 +1,100 @@
+#include "pump.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+enum { CHUNK = 65536 };
+
+struct pump {
+    int from, to; /* 0: the place is free */
+    int length, sent;
+    char held[CHUNK];
+};
+static struct pump pumps[PUMPS_MAX];
+
+int pump_open(int to)
+{
+    struct pump *pump = pumps;
+    while (pump < pumps + PUMPS_MAX && pump->to)
+        pump++;
+    int ends[2];
+    if (pump == pumps + PUMPS_MAX)
+        return -EAGAIN;
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    fcntl(ends[0], F_SETFL, O_NONBLOCK); /* our end: the program's blocks, as it expects */
+    fcntl(to, F_SETFL, O_NONBLOCK);
+    fcntl(to, F_SETFD, FD_CLOEXEC);
+    *pump = (struct pump){.from = ends[0], .to = to};
+    return ends[1];
+}
+
+static void end(struct pump *pump)
+{
+    close(pump->from);
+    close(pump->to);
+    pump->to = pump->from = 0;
+    pump->length = pump->sent = 0;
+}
+
+static void give(struct pump *pump)
+{
+    ssize_t written = write(pump->to, pump->held + pump->sent, (size_t)(pump->length - pump->sent));
+    if (written > 0)
+        pump->sent += (int)written;
+    else if (written < 0 && errno != EAGAIN && errno != EINTR)
+        end(pump); /* nobody is there to read: the program is told when it writes */
+    if (pump->sent == pump->length)
+        pump->sent = pump->length = 0;
+}
+
+/* False: there is nothing now, or there will be nothing more. */
+static bool take(struct pump *pump)
+{
+    ssize_t length = read(pump->from, pump->held, CHUNK);
+    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (length <= 0) {
+        end(pump);
+        return false;
+    }
+    pump->length = (int)length;
+    pump->sent = 0;
+    return true;
+}
+
+int pump_watched(struct pollfd *into)
+{
+    int count = 0;
+    for (struct pump *pump = pumps; pump < pumps + PUMPS_MAX; pump++)
+        if (pump->to)
+            into[count++] = pump->length ? (struct pollfd){.fd = pump->to, .events = POLLOUT}
+                                         : (struct pollfd){.fd = pump->from, .events = POLLIN};
+    return count;
+}
+
+void pump_look(const struct pollfd *polled, int count)
+{
+    for (int i = 0; i < count; i++)
+        for (struct pump *pump = pumps; polled[i].revents && pump < pumps + PUMPS_MAX; pump++) {
+            if (pump->to && pump->to == polled[i].fd && pump->length)
+                give(pump);
+            else if (pump->to && pump->from == polled[i].fd && !pump->length && take(pump))
+                give(pump);
+        }
+}
+
+void pump_drain(int control_fd)
+{
+    for (struct pump *pump = pumps; pump < pumps + PUMPS_MAX; pump++)
+        while (pump->to && (pump->length || take(pump))) {
+            struct pollfd polled[] = {{.fd = pump->to, .events = POLLOUT}, {.fd = control_fd}};
+            if (poll(polled, 2, -1) < 0 && errno != EINTR)
+                return;
+            if (polled[1].revents) /* the launcher is gone */
+                return;
+            give(pump);
+        }
+}
