@@ -7,6 +7,8 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
 
+import gvisor  # noqa: E402
+
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
@@ -17,6 +19,13 @@ def pytest_runtest_makereport(item, call):
         report.longrepr = f"skipped although MUST_WORK=1: {report.longrepr}"
 
 
-@pytest.fixture(params=["container", "process"])
-def engine(request):
-    return request.param
+# CLOCHE_TEST_ENGINES=gvisor asks that engine alone everything; otherwise it gets the tests that tests/lib/gvisor.py names.
+ENGINES = os.environ.get("CLOCHE_TEST_ENGINES", "").split(",") if os.environ.get("CLOCHE_TEST_ENGINES") else None
+
+
+def pytest_generate_tests(metafunc):
+    if "engine" not in metafunc.fixturenames:
+        return
+    chosen = ENGINES or ["container", "process"] + ["gvisor"] * gvisor.applies(metafunc.definition)
+    if not any("engine" in str(mark.args[0]).replace(" ", "").split(",") for mark in metafunc.definition.iter_markers("parametrize")):
+        metafunc.parametrize("engine", chosen)

@@ -3,6 +3,7 @@ import os
 
 import pytest
 
+import gvisor
 import world as world_module
 
 CASES = [(probe, engine) for probe in world_module.probes() for engine in probe.engines]
@@ -11,6 +12,7 @@ CASES = [(probe, engine) for probe in world_module.probes() for engine in probe.
 ABOUT_THE_CODE = {"code_is_mounted_read_only", "own_program_cannot_be_rewritten", "program_directory_is_not_writable"}
 WARM = [(probe, warm) for warm, engine in (("warm", "container"), ("warm container", "container"), ("warm process", "process"))
         for probe in world_module.probes() if engine in probe.engines and probe.name not in ABOUT_THE_CODE]
+GVISOR = [(probe, "gvisor") for probe in gvisor.asked(world_module.probes())]
 NAMES = [f"{engine}-{probe.name}" for probe, engine in CASES]
 HELD, BROKE = 0, 1
 
@@ -24,7 +26,8 @@ def outcome(result, probe):
     return result.json.get("exit_code", f"{result}")
 
 
-@pytest.mark.parametrize("probe, engine", CASES + WARM, ids=NAMES + [f"{warm}-{probe.name}" for probe, warm in WARM])
+@pytest.mark.parametrize("probe, engine", CASES + WARM + GVISOR,
+                         ids=NAMES + [f"{warm}-{probe.name}" for probe, warm in WARM + GVISOR])
 def test_holds_in_a_healthy_box(world, probe, engine):
     canary = world.canary.read_text()
     result = world.run(engine, probe.name)

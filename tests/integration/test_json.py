@@ -47,7 +47,9 @@ def test_layers_are_named_and_active(engine):
     expected = {"container": {"namespaces", "box_uid", "root", "cgroup", "capabilities", "no_new_privs", "seccomp",
                               "landlock", "landlock_scope", "rlimits"},
                 "process": {"box_uid", "capabilities", "no_new_privs", "seccomp", "landlock", "landlock_scope",
-                            "rlimits", "watchdog"}}[engine]
+                            "rlimits", "watchdog"},
+                "gvisor": {"kernel", "namespaces", "box_uid", "root", "cgroup", "capabilities", "no_new_privs",
+                           "seccomp", "rlimits"}}[engine]
     for name in expected:
         assert layers[name]["active"] is True, layers[name]
         assert isinstance(layers[name]["detail"], str) and layers[name]["detail"]

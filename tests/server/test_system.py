@@ -73,7 +73,7 @@ def test_stats_tell_of_pool_memory_and_machine(serving):
 def test_doctor_names_the_layers(serving):
     told = serving.get("/v1/doctor").json
     engines = {engine["isolation"]: engine for engine in told["engines"]}
-    assert set(engines) == {"container", "process"} and all(engine["usable"] for engine in engines.values()), told
+    assert set(engines) == {"gvisor", "container", "process"} and all(engine["usable"] for engine in engines.values()), told
     assert "seccomp" in {layer["name"] for layer in engines["container"]["layers"]}
 
 

@@ -118,7 +118,7 @@ static void wrong_line_is_named_by_file_and_number(void **state)
     LOAD_REFUSED(scratch, "memory =\n", "memory", FILE_NAME ":1", "memory");
     LOAD_REFUSED(scratch, "memory = 1G 2G\n", "memory", "'1G 2G'");
     LOAD_REFUSED(scratch, "isolation = jail\n", "isolation", FILE_NAME ":1", "'jail'",
-                 "container, wasm, process");
+                 "gvisor, container, wasm, process");
     LOAD_REFUSED(scratch, "isolation.min = none\n", "isolation", FILE_NAME ":1", "'none'");
     LOAD_REFUSED(scratch, "\n\n\n\npids.max = -5\n", "pids", FILE_NAME ":5", "'-5'");
 }
