@@ -34,8 +34,9 @@ struct option_row {
 extern const struct command *const commands[];
 extern const size_t command_count;
 
-extern const struct command command_run, command_vet, command_repl, command_keep, command_key, command_serve,
-    command_doctor, command_image, command_reap, command_sandbox, command_files, command_fork, command_top;
+extern const struct command command_run, command_vet, command_explain, command_repl, command_keep,
+    command_key, command_serve, command_doctor, command_image, command_reap, command_sandbox, command_files,
+    command_fork, command_top;
 
 /* Of commands that a server can do, too. Their tables are part of two programs, and each brings its own of
  * these: cloche does it here, or hands over to cloche-remote, which asks a server. */

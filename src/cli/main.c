@@ -13,10 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct command *const commands[] = {&command_run,  &command_vet,     &command_repl,   &command_keep,
-                                          &command_key,  &command_serve,   &command_doctor, &command_image,
-                                          &command_reap, &command_sandbox, &command_files,  &command_fork,
-                                          &command_top};
+const struct command *const commands[] = {&command_run,   &command_vet,  &command_explain, &command_repl,
+                                          &command_keep,  &command_key,  &command_serve,   &command_doctor,
+                                          &command_image, &command_reap, &command_sandbox, &command_files,
+                                          &command_fork,  &command_top};
 
 const size_t command_count = sizeof commands / sizeof *commands;
 

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "keeper/burial.h"
+#include "keeper/choose.h"
 #include "keeper/collect.h"
 #include "keeper/lineage.h"
 #include "keeper/vetting.h"
@@ -419,12 +420,10 @@ static int count_cold(struct pool *pool, const struct supervise_io *io, int stat
     return status;
 }
 
-int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
-               struct error *err)
+static int serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
+                 struct error *err)
 {
-    int status = spec_validate(spec, pool->policy, err);
-    if (status < 0)
-        return status;
+    int status;
     struct shelf *shelf = find_shelf(pool, spec);
     if (spec->isolation == ISOLATION_WASM)
         status = count_cold(pool, io, wasm_pool_serve(pool->wasm, spec, io, ret, err), ret);
@@ -435,6 +434,24 @@ int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *
     if (err)
         *err = (struct error){0};
     return count_cold(pool, io, keeper_run_validated(spec, pool->policy, io, ret, err), ret);
+}
+
+int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
+               struct error *err)
+{
+    struct choice choice;
+    int status = spec_validate(spec, pool->policy, err);
+    if (status < 0 || !spec->is_auto)
+        return status < 0 ? status : serve(pool, spec, io, ret, err);
+    /* To read the code first would take longer than to run it in a box that waits. */
+    status = choose_engine(spec, pool->policy, false, &choice, err);
+    spec->isolation = choice.isolation;
+    choice_free(&choice);
+    if (status == 0)
+        status = serve(pool, spec, io, ret, err);
+    if (status == 0)
+        snprintf((*ret)->chosen, sizeof(*ret)->chosen, "%s", choice.reason);
+    return status;
 }
 
 int pool_serve_cold(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/scope.h"
+#include "keeper/choose.h"
 #include "keeper/collect.h"
 #include "keeper/lease.h"
 #include "keeper/vetting.h"
@@ -326,7 +327,17 @@ int keeper_run(struct spec *spec, const struct policy *policy, const struct supe
                struct result **ret, struct error *err)
 {
     int status = spec_validate(spec, policy, err);
-    return status < 0 ? status : keeper_run_validated(spec, policy, io, ret, err);
+    if (status < 0 || !spec->is_auto)
+        return status < 0 ? status : keeper_run_validated(spec, policy, io, ret, err);
+    struct choice choice;
+    status = choose_engine(spec, policy, true, &choice, err);
+    spec->isolation = choice.isolation;
+    choice_free(&choice);
+    if (status == 0)
+        status = keeper_run_validated(spec, policy, io, ret, err);
+    if (status == 0)
+        snprintf((*ret)->chosen, sizeof(*ret)->chosen, "%s", choice.reason);
+    return status;
 }
 
 int keeper_run_validated(struct spec *spec, const struct policy *policy, const struct supervise_io *io,

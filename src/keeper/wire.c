@@ -179,7 +179,7 @@ json_t *wire_from_spec(const struct spec *spec)
 {
     return json_pack(
         "{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, "
-        "s:I}",
+        "s:I, s:b, s:i}",
         "code", spec->has_code, "vet", spec->has_vet ? vet_mode_names[spec->vet] : NULL, "language",
         spec->language, "code_name", spec->code_name, "image", spec->image, "cwd", spec->working_directory,
         "output", spec->output_directory, "ours", spec->is_ours, "isolation", (int)spec->isolation, "command",
@@ -187,7 +187,8 @@ json_t *wire_from_spec(const struct spec *spec)
         list_to_json(&spec->environment), "accepted", list_to_json(&spec->accepted), "limits",
         limits_to_json(&spec->limits, spec->limit_set), "compile_limits",
         limits_to_json(&spec->compile_limits, spec->compile_limit_set), "grants", grants_to_json(spec),
-        "call", spec->call, "host", list_to_json(&spec->host), "fuel", (json_int_t)spec->fuel);
+        "call", spec->call, "host", list_to_json(&spec->host), "fuel", (json_int_t)spec->fuel, "auto",
+        spec->is_auto, "isolation_min", (int)spec->isolation_min);
 }
 
 static int take_text(const json_t *object, const char *name, char **into)
@@ -272,7 +273,12 @@ int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
     json_int_t isolation = json_integer_value(json_object_get(object, "isolation"));
     if (isolation < 0 || isolation >= ISOLATION_COUNT)
         status = -EPROTO;
-    into->has_isolation = true;
+    json_int_t least = json_integer_value(json_object_get(object, "isolation_min"));
+    if (least < 0 || least >= ISOLATION_COUNT)
+        status = -EPROTO;
+    into->is_auto = json_is_true(json_object_get(object, "auto"));
+    into->isolation_min = (enum isolation)(status < 0 ? 0 : least);
+    into->has_isolation = !into->is_auto;
     into->isolation = (enum isolation)isolation;
     const json_t *fuel = json_object_get(object, "fuel");
     into->fuel = json_is_integer(fuel) ? json_integer_value(fuel) : -1;

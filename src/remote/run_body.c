@@ -156,7 +156,11 @@ int run_body_make(struct run_options *given, json_t **ret, struct error *err)
     if (spec->fuel >= 0)
         json_object_set_new(body, "fuel", json_integer(spec->fuel));
     set_text(body, "vet", spec->has_vet ? vet_mode_names[spec->vet] : NULL);
-    set_text(body, "isolation", spec->has_isolation ? isolation_names[spec->isolation] : NULL);
+    set_text(body, "isolation",
+             spec->is_auto         ? "auto"
+             : spec->has_isolation ? isolation_names[spec->isolation]
+                                   : NULL);
+    set_text(body, "isolation_min", spec->isolation_min ? isolation_names[spec->isolation_min] : NULL);
     json_object_set_new(body, "limits", run_body_limits(&spec->limits, spec->limit_set));
     json_object_set_new(body, "compile_limits",
                         run_body_limits(&spec->compile_limits, spec->compile_limit_set));

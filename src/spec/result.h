@@ -78,6 +78,7 @@ struct result {
     int signal;    /* 0 when no signal ended it */
     bool timed_out;
     char denied_syscall[32];     /* CAUSE_denied_syscall: its name, or "" where the kernel did not tell */
+    char chosen[256];            /* auto: which engine, and why */
     char trap[32];               /* wasm: its kind, where one ended it */
     struct string_list returned; /* wasm: values of the function that was called, as text */
     int64_t fuel_used;           /* wasm: where it was counted; -1: not */

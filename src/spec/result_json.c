@@ -134,6 +134,8 @@ static json_t *result_object(const struct result *result)
         json_object_set_new(object, "not_collected_more", json_integer(result->omissions_uncounted));
     json_object_set_new(object, "usage", usage_to_json(&result->usage));
     json_object_set_new(object, "isolation", json_string(isolation_names[result->isolation]));
+    if (result->chosen[0])
+        json_object_set_new(object, "chosen", text_or_replacement(result->chosen, strlen(result->chosen)));
     json_object_set_new(object, "layers", layers_to_json(result));
     if (result->left_behind)
         json_object_set_new(object, "left_behind", json_true());

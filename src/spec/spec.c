@@ -106,11 +106,23 @@ static int set_code(struct spec *spec, const char *value, struct error *err)
 
 static int set_isolation(struct spec *spec, const char *value, struct error *err)
 {
+    spec->is_auto = strcmp(value, "auto") == 0;
+    if (spec->is_auto)
+        return 0;
     int found = isolation_find(value, err);
     if (found < 0)
         return found;
     spec->isolation = (enum isolation)found;
     spec->has_isolation = true;
+    return 0;
+}
+
+static int set_isolation_min(struct spec *spec, const char *value, struct error *err)
+{
+    int found = isolation_find(value, err);
+    if (found < 0)
+        return found;
+    spec->isolation_min = (enum isolation)found;
     return 0;
 }
 
@@ -265,15 +277,25 @@ static const struct {
     const char *name;
     int (*set)(struct spec *spec, const char *value, struct error *err);
 } fields[] = {
-    {"language", set_language}, {"file", set_file},
-    {"code", set_code},         {"command", add_command},
-    {"arg", add_argument},      {"env", add_environment},
-    {"image", set_image},       {"isolation", set_isolation},
-    {"input", add_input},       {"read", add_read},
-    {"write", add_write},       {"output", set_output},
-    {"accept", add_accepted},   {"cwd", set_working_directory},
-    {"stdin", set_stdin},       {"call", set_call},
-    {"host", add_host},         {"fuel", set_fuel},
+    {"language", set_language},
+    {"file", set_file},
+    {"code", set_code},
+    {"command", add_command},
+    {"arg", add_argument},
+    {"env", add_environment},
+    {"image", set_image},
+    {"isolation", set_isolation},
+    {"isolation_min", set_isolation_min},
+    {"input", add_input},
+    {"read", add_read},
+    {"write", add_write},
+    {"output", set_output},
+    {"accept", add_accepted},
+    {"cwd", set_working_directory},
+    {"stdin", set_stdin},
+    {"call", set_call},
+    {"host", add_host},
+    {"fuel", set_fuel},
     {"vet", set_vet},
 };
 

@@ -58,7 +58,9 @@ struct spec {
     char *working_directory;
     bool has_isolation;
     enum isolation isolation;
-    bool is_ours; /* not a user's: a runner, a tool, a proof. Nobody vets those. */
+    bool is_auto;                 /* whoever runs it chooses (keeper/choose.h), and not below … */
+    enum isolation isolation_min; /* … this, where the caller names one */
+    bool is_ours;                 /* not a user's: a runner, a tool, a proof. Nobody vets those. */
     bool has_vet;
     enum vet_mode vet;
     /* After validation: it was asked for, and is done whatever it costs; else only where it costs nothing. */

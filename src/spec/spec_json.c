@@ -103,9 +103,9 @@ static int set_limits(struct spec *spec, const char *prefix, const json_t *value
 }
 
 static const char *const known_fields[] = {
-    "language",  "file",   "code",           "command", "args",   "env",    "image",
-    "isolation", "inputs", "reads",          "writes",  "output", "accept", "cwd",
-    "stdin",     "limits", "compile_limits", "call",    "host",   "fuel",   "vet"};
+    "language",      "file",           "code",  "command", "args",   "env",    "image", "isolation",
+    "isolation_min", "inputs",         "reads", "writes",  "output", "accept", "cwd",   "stdin",
+    "limits",        "compile_limits", "call",  "host",    "fuel",   "vet"};
 
 static int refuse_unknown(const char *name, struct error *err)
 {

@@ -74,10 +74,16 @@ static int check_isolation(struct spec *spec, const struct policy *policy, struc
 {
     if (!spec->has_isolation)
         spec->isolation = spec_usual_isolation(spec, policy);
+    if (spec->is_auto && spec->isolation < spec->isolation_min)
+        spec->isolation = spec->isolation_min; /* until it is chosen */
     if (spec->isolation < policy->isolation_min)
         return error_spec(err, "isolation", "isolation: '%s' is below the operator's minimum '%s' (%s)",
                           isolation_names[spec->isolation], isolation_names[policy->isolation_min],
                           policy->source);
+    if (spec->isolation < spec->isolation_min)
+        return error_spec(err, "isolation_min",
+                          "isolation_min: '%s' is stronger than the engine that is asked for, '%s'",
+                          isolation_names[spec->isolation_min], isolation_names[spec->isolation]);
     return check_wasm(spec, err);
 }
 
