@@ -14,8 +14,10 @@
 
 static const struct option_row options[] = {
     {"code", 'e', "CODE", "code", "look at this code instead of a file"},
-    {"language", 'l', "NAME", "language", "the language; otherwise told by the file's extension, python for -e"},
-    {"image", 0, "NAME", "image", "file tree that the code would see: host (default), or see `cloche image list`"},
+    {"language", 'l', "NAME", "language",
+     "the language; otherwise told by the file's extension, python for -e"},
+    {"image", 0, "NAME", "image",
+     "file tree that the code would see: host (default), or see `cloche image list`"},
     {"isolation-min", 0, "ENGINE", "isolation_min", "not weaker than this"},
     {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
     {"json", 'j', NULL, NULL, "print the decision as JSON"},
@@ -67,7 +69,8 @@ static void print_choice(const struct choice *choice)
     printf("%s: %s\n", isolation_names[choice->isolation], choice->reason);
     json_array_foreach(choice->table, index, row)
     {
-        const char *name = json_string_value(json_object_get(row, "isolation")), *reason = json_string_value(json_object_get(row, "not"));
+        const char *name = json_string_value(json_object_get(row, "isolation")),
+                   *reason = json_string_value(json_object_get(row, "not"));
         const json_t *cost = json_object_get(row, "cost_ms");
         printf("  %-10s", name ? name : "");
         if (cost)
@@ -80,8 +83,8 @@ static void print_choice(const struct choice *choice)
 
 static int print_json(const struct choice *choice)
 {
-    json_t *object = json_pack("{s:s, s:s, s:O}", "isolation", isolation_names[choice->isolation], "reason", choice->reason,
-                               "engines", choice->table);
+    json_t *object = json_pack("{s:s, s:s, s:O}", "isolation", isolation_names[choice->isolation], "reason",
+                               choice->reason, "engines", choice->table);
     scope_free char *text = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     json_decref(object);
     return printf("%s\n", text ? text : "{}") < 0 ? EXIT_STATUS_HOST_FAILURE : 0;
@@ -116,7 +119,8 @@ const struct command command_explain = {
     .usage = "explain [OPTIONS] FILE | -e CODE | -- COMMAND…",
     .summary = "which engine `--isolation auto` would take, and why",
     .description =
-        "Shows what `cloche run --isolation auto` would decide, without running it: the engines that cannot,\n"
+        "Shows what `cloche run --isolation auto` would decide, without running it: the engines that "
+        "cannot,\n"
         "with the reason, and what the least run costs in the others on this machine. Python and JavaScript\n"
         "are read by the first filter (see `cloche vet`), in a box. Costs are measured once a week.",
     .options = options,

@@ -22,10 +22,11 @@ static const struct supervise_io silent = {.forward_fd = {-1, -1}, .cancel_fd = 
 
 /* What Python for wasm has, of what plain code imports. */
 static const char *const plain_modules[] = {
-    "abc",       "array",   "base64",  "bisect",    "cmath",     "collections", "copy",        "csv",     "dataclasses",
-    "datetime",  "decimal", "enum",    "fractions", "functools", "hashlib",     "heapq",       "io",      "itertools",
-    "json",      "math",    "numbers", "operator",  "pprint",    "random",      "re",          "secrets", "statistics",
-    "string",    "struct",  "sys",     "textwrap",  "time",      "typing",      "unicodedata", "uuid",    "zlib"};
+    "abc",         "array",       "base64",     "bisect", "cmath",     "collections", "copy",     "csv",
+    "dataclasses", "datetime",    "decimal",    "enum",   "fractions", "functools",   "hashlib",  "heapq",
+    "io",          "itertools",   "json",       "math",   "numbers",   "operator",    "pprint",   "random",
+    "re",          "secrets",     "statistics", "string", "struct",    "sys",         "textwrap", "time",
+    "typing",      "unicodedata", "uuid",       "zlib"};
 
 /* ---- what an engine costs here ---- */
 
@@ -51,8 +52,9 @@ static double measure_cost(enum isolation isolation, const char *language, const
         scope_spec *spec = spec_new();
         int64_t started_us = clock_monotonic_us();
         bool is_well = spec && set_least(spec, isolation, language, &err) == 0 &&
-                       spec_set(spec, "vet", "off", &err) == 0 && keeper_run(spec, policy, &silent, &result, &err) == 0 &&
-                       result->cause == CAUSE_exit && result->exit_code == 0;
+                       spec_set(spec, "vet", "off", &err) == 0 &&
+                       keeper_run(spec, policy, &silent, &result, &err) == 0 && result->cause == CAUSE_exit &&
+                       result->exit_code == 0;
         double took_ms = (double)(clock_monotonic_us() - started_us) / 1000;
         result_free(result);
         if (!is_well)
@@ -70,13 +72,16 @@ static void costs_path(char *into, size_t size)
     snprintf(into, size, "%s/costs.json", state);
 }
 
-/* What was measured lately; an object, perhaps empty. It is a hint: whoever could change it could run anything anyway. */
+/* What was measured lately; an object, perhaps empty. It is a hint: whoever could change it could run
+ * anything anyway. */
 static json_t *read_costs(void)
 {
     char path[450];
     scope_buffer text = {0};
     costs_path(path, sizeof path);
-    json_t *costs = file_read_whole(AT_FDCWD, path, COSTS_MAX, &text) == 0 ? json_loadb(text.data, text.length, 0, NULL) : NULL;
+    json_t *costs = file_read_whole(AT_FDCWD, path, COSTS_MAX, &text) == 0
+                        ? json_loadb(text.data, text.length, 0, NULL)
+                        : NULL;
     json_int_t made = json_integer_value(json_object_get(costs, "made"));
     if (json_is_object(costs) && made <= time(NULL) && made > time(NULL) - COST_KEPT_S)
         return costs;
@@ -97,7 +102,8 @@ static void write_costs(const json_t *costs)
         unlink(unfinished);
 }
 
-static double cost_of(json_t *costs, enum isolation isolation, const char *language, const struct policy *policy)
+static double cost_of(json_t *costs, enum isolation isolation, const char *language,
+                      const struct policy *policy)
 {
     char key[96];
     snprintf(key, sizeof key, "%.40s/%s", language, isolation_names[isolation]);
@@ -124,7 +130,10 @@ static void find_language(struct needs *needs)
     const struct spec *spec = needs->spec;
     struct language_table table;
     struct error ignored = {0};
-    const char *name = spec->command.count ? "command" : spec->language ? spec->language : spec->code_name ? NULL : "python";
+    const char *name = spec->command.count ? "command"
+                       : spec->language    ? spec->language
+                       : spec->code_name   ? NULL
+                                           : "python";
     if (!name && language_table_load(&needs->policy->languages, &table, &ignored) == 0) {
         name = language_by_extension(&table, spec->code_name);
         snprintf(needs->language, sizeof needs->language, "%s", name ? name : "unknown");
@@ -139,7 +148,8 @@ static void find_language(struct needs *needs)
 static const char *why_not(const struct needs *needs, enum isolation isolation)
 {
     const struct spec *spec = needs->spec;
-    bool is_plain_language = strcmp(needs->language, "python") == 0 || strcmp(needs->language, "javascript") == 0;
+    bool is_plain_language =
+        strcmp(needs->language, "python") == 0 || strcmp(needs->language, "javascript") == 0;
     if (needs->is_module)
         return isolation == ISOLATION_WASM ? NULL : "it runs no modules";
     if (isolation == ISOLATION_WASM) {
@@ -176,7 +186,8 @@ static void judge(struct needs *needs, const json_t *facts)
     needs->not_plain = "the code imports what not every engine has";
     json_array_foreach(json_object_get(facts, "imports"), index, item)
     {
-        if (!json_is_string(item) || strcmp(needs->language, "python") != 0 || !is_plain_module(json_string_value(item)))
+        if (!json_is_string(item) || strcmp(needs->language, "python") != 0 ||
+            !is_plain_module(json_string_value(item)))
             return;
     }
     needs->is_plain = true;
@@ -189,7 +200,8 @@ static void look(struct needs *needs)
     struct error ignored = {0};
     struct result *result = NULL;
     scope_spec *only = spec_new();
-    bool is_set = only && spec_set(only, "vet", "only", &ignored) == 0 && spec_set(only, "language", needs->language, &ignored) == 0 &&
+    bool is_set = only && spec_set(only, "vet", "only", &ignored) == 0 &&
+                  spec_set(only, "language", needs->language, &ignored) == 0 &&
                   spec_set(only, "image", spec->image, &ignored) == 0 &&
                   buffer_append(&only->code, spec->code.data, spec->code.length) == 0;
     if (is_set)
@@ -220,7 +232,8 @@ static int choose_among(const struct needs *needs, enum isolation least, json_t 
         enum isolation isolation = (enum isolation)i;
         const char *reason = isolation < least ? "it is below what is asked for" : why_not(needs, isolation);
         bool counts = needs->is_plain || best < 0; /* else the weakest that can is it */
-        double cost_ms = reason || !needs->is_plain ? -1 : cost_of(costs, isolation, needs->language, needs->policy);
+        double cost_ms =
+            reason || !needs->is_plain ? -1 : cost_of(costs, isolation, needs->language, needs->policy);
         if (!reason && needs->is_plain && cost_ms < 0)
             reason = "it does not run here";
         note(ret->table, isolation, cost_ms, reason ? reason : counts ? NULL : "a weaker one is enough");
@@ -230,16 +243,18 @@ static int choose_among(const struct needs *needs, enum isolation least, json_t 
         }
     }
     if (best < 0)
-        return error_spec(err, "isolation", "isolation: auto: no engine that can run this is at least as strong as '%s'",
+        return error_spec(err, "isolation",
+                          "isolation: auto: no engine that can run this is at least as strong as '%s'",
                           isolation_names[least]);
     ret->isolation = (enum isolation)best;
     if (needs->is_plain)
-        snprintf(ret->reason, sizeof ret->reason, "plain code, and what costs least here: %.1f ms for the least run", best_ms);
+        snprintf(ret->reason, sizeof ret->reason,
+                 "plain code, and what costs least here: %.1f ms for the least run", best_ms);
     else
         snprintf(ret->reason, sizeof ret->reason, "%s",
-                 needs->is_module ? "a WebAssembly module" : best == (int)least && least >= needs->policy->isolation
-                     ? "the least that is asked for"
-                     : needs->not_plain);
+                 needs->is_module                                          ? "a WebAssembly module"
+                 : best == (int)least && least >= needs->policy->isolation ? "the least that is asked for"
+                                                                           : needs->not_plain);
     return 0;
 }
 
@@ -247,10 +262,12 @@ int choose_engine(const struct spec *spec, const struct policy *policy, bool loo
                   struct error *err)
 {
     struct needs needs = {.spec = spec, .policy = policy, .not_plain = "the code was not read before"};
-    enum isolation least = policy->isolation_min > spec->isolation_min ? policy->isolation_min : spec->isolation_min;
+    enum isolation least =
+        policy->isolation_min > spec->isolation_min ? policy->isolation_min : spec->isolation_min;
     *ret = (struct choice){.table = json_array()};
     find_language(&needs);
-    bool is_readable = spec->has_code && (strcmp(needs.language, "python") == 0 || strcmp(needs.language, "javascript") == 0);
+    bool is_readable = spec->has_code &&
+                       (strcmp(needs.language, "python") == 0 || strcmp(needs.language, "javascript") == 0);
     if (!is_readable)
         needs.not_plain = "only python and javascript are read before they run";
     if (looks && is_readable && least < policy->isolation)

@@ -1,10 +1,10 @@
 /* Which engine, for a run that leaves it to us (`isolation: auto`).
  *
  * Theory of operation. Never below the operator's least or the caller's. What is asked for rules engines out:
- * modules are for wasm, commands and paths of the host are not. Code that is known to be plain (the first filter
- * has read it: no files, processes or network, and only modules that all engines have) may run in any that is left, and
- * the one that costs least on this machine is taken, as measured here. All other code runs in the
- * operator's usual engine, or the next stronger that can. */
+ * modules are for wasm, commands and paths of the host are not. Code that is known to be plain (the first
+ * filter has read it: no files, processes or network, and only modules that all engines have) may run in any
+ * that is left, and the one that costs least on this machine is taken, as measured here. All other code runs
+ * in the operator's usual engine, or the next stronger that can. */
 #pragma once
 
 #include "spec/policy.h"
