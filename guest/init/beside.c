@@ -70,7 +70,8 @@ static struct init_plan *read_plan(int fd, char ***ret_strings)
 }
 
 /* In the child, which shares our memory until it executes: it only makes system calls. */
-__attribute__((noreturn)) static void become(const struct init_plan *plan, char **strings, const int *fds)
+__attribute__((noreturn)) static void become(const struct init_plan *box, const struct init_plan *plan,
+                                             char **strings, const int *fds)
 {
     struct layers_fault fault = {0};
     int code = 0;
@@ -81,6 +82,8 @@ __attribute__((noreturn)) static void become(const struct init_plan *plan, char 
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    if (code == 0 && layers_take_program_user(box, &fault) < 0)
+        code = fault.code ? fault.code : -EPERM;
     if (code == 0 && layers_put_on_inner_scope(&fault) < 0)
         code = fault.code ? fault.code : -EPERM;
     if (code == 0 && chdir(strings[0]) < 0) {
@@ -107,7 +110,7 @@ static struct beside *free_place(void)
     return NULL;
 }
 
-static int start(const int *fds)
+static int start(const struct init_plan *box, const int *fds)
 {
     struct beside *place = free_place();
     char **strings = NULL;
@@ -118,7 +121,7 @@ static int start(const int *fds)
     if (pid < 0 && errno == EINVAL) /* a time namespace in waiting, see init.c */
         pid = fork();
     if (pid == 0)
-        become(plan, strings, fds);
+        become(box, plan, strings, fds);
     int code = pid < 0 ? -errno : 0;
     if (pid > 0)
         *place = (struct beside){.pid = pid, .socket = fds[SOCKET]};
@@ -137,13 +140,13 @@ static int move_up(int fd)
 }
 
 /* A terminal is no pipe, and is left alone. */
-static int pump_output(int *fds)
+static int pump_output(const struct init_plan *box, int *fds)
 {
     struct stat status;
     for (int i = STDOUT; i <= STDERR; i++) {
         if (fstat(fds[i], &status) < 0 || !S_ISFIFO(status.st_mode))
             continue;
-        int end = pump_open(fds[i]);
+        int end = pump_open(fds[i], box->program_uid);
         if (end < 0)
             return end;
         fds[i] = move_up(end);
@@ -151,7 +154,7 @@ static int pump_output(int *fds)
     return 0;
 }
 
-void beside_take_order(bool with_pumps)
+void beside_take_order(const struct init_plan *box)
 {
     char order = 0;
     int fds[DESCRIPTORS];
@@ -162,10 +165,10 @@ void beside_take_order(bool with_pumps)
         is_whole = is_whole && (fds[i] >= 0 || i == PROGRAM);
     }
     int code = is_whole ? 0 : -EINVAL;
-    if (is_whole && with_pumps)
-        code = pump_output(fds);
+    if (is_whole && box->flags & PLAN_COUNTED)
+        code = pump_output(box, fds);
     if (code == 0)
-        code = start(fds);
+        code = start(box, fds);
     if (is_whole && code < 0)
         say(fds[SOCKET], INIT_EXEC_FAILED, code, 0);
     for (int i = 0; i < DESCRIPTORS; i++)

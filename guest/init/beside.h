@@ -10,14 +10,13 @@
 #include "plan.h"
 
 #include <poll.h>
-#include <stdbool.h>
 #include <sys/types.h>
 
 enum { BESIDE_MAX = 16 };
 
-/* Takes the order that waits on the control socket, and starts its program. with_pumps: its output goes by
- * way of us, see pump.h. */
-void beside_take_order(bool with_pumps);
+/* Takes the order that waits on the control socket, and starts its program. `box` is init's own plan: whether
+ * output goes by way of us (pump.h), and whose the program is. */
+void beside_take_order(const struct init_plan *box);
 
 /* What to wait for: fills at most BESIDE_MAX entries. */
 int beside_watched(struct pollfd *into);

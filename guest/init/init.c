@@ -132,7 +132,7 @@ static void put_on_layers(void)
         die(fault.layer, fault.code, fault.text);
     if (plan->flags & PLAN_HELPED)
         wait_for_helper();
-    if (verify_layers(plan, &state, &fault) < 0)
+    if (layers_take_own_user(plan, &fault) < 0 || verify_layers(plan, &state, &fault) < 0)
         die(fault.layer, fault.code, fault.text);
     struct init_message message = {
         .kind = INIT_VERIFIED, .landlock_abi = state.landlock_abi, .landlock_scopes = state.landlock_scopes};
@@ -184,6 +184,8 @@ static void run_program(char **argv, char **envp)
     for (int i = 0; i < 2; i++)
         if (output_fds[i] >= 0 && dup2(output_fds[i], 1 + i) < 0)
             die(NULL, -errno, "cannot give the program its streams");
+    if (layers_take_program_user(plan, &fault) < 0)
+        die(fault.layer, fault.code, fault.text);
     if (chdir(strings[0]) < 0) {
         message.kind = INIT_CHDIR_FAILED;
         message.code = -errno;
@@ -205,7 +207,7 @@ static pid_t start_program(char **argv, char **envp)
      * If the launcher goes away meanwhile, the child reads it from the same socket and ends. */
     for (int i = 0; plan->flags & PLAN_COUNTED && i < 2; i++) {
         int to = fcntl(1 + i, F_DUPFD_CLOEXEC, INIT_CHANNEL_FD + 1);
-        output_fds[i] = to < 0 ? -errno : pump_open(to);
+        output_fds[i] = to < 0 ? -errno : pump_open(to, plan->program_uid);
         if (output_fds[i] < 0)
             die(NULL, output_fds[i], "cannot make the program's streams");
     }
@@ -263,7 +265,7 @@ static void take_order(pid_t program)
         struct init_message message = {.kind = INIT_INTERRUPTED};
         process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
     } else if (length == 1 && order == INIT_START_BESIDE && plan->flags & PLAN_CONTAINER) {
-        beside_take_order(plan->flags & PLAN_COUNTED);
+        beside_take_order(plan);
     } else if (length == 0 || (length == 1 && order != INIT_GO) ||
                (length < 0 && errno != EAGAIN && errno != EINTR)) {
         end_box();

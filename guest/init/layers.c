@@ -8,10 +8,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 int layers_fail(struct layers_fault *fault, const char *layer, int code, const char *text)
@@ -87,6 +89,40 @@ static int put_on_seccomp(const struct init_plan *plan, struct layers_fault *fau
     return 0;
 }
 
+enum { INIT_UID = 65533 };
+
+int layers_take_own_user(const struct init_plan *plan, struct layers_fault *fault)
+{
+    static const int kept[] = {CAP_SETUID, CAP_SETGID, CAP_KILL, CAP_SETPCAP};
+    if (!(plan->flags & PLAN_TAKES_USER))
+        return 0;
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2] = {{0}, {0}};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        data[0].effective |= 1u << kept[i];
+    data[0].permitted = data[0].effective;
+    int status = prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ? -errno : process_take_ids(INIT_UID, INIT_UID);
+    if (status == 0 && syscall(SYS_capset, &header, data) < 0)
+        status = -errno;
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* a change of uid may have set it */
+    return status < 0 ? layers_fail(fault, "capabilities", status, "init cannot take a user of its own") : 0;
+}
+
+int layers_take_program_user(const struct init_plan *plan, struct layers_fault *fault)
+{
+    if (!(plan->flags & PLAN_TAKES_USER))
+        return 0;
+    int status = capabilities_drop_bounding();
+    if (status == 0)
+        status = process_take_ids(plan->program_uid, plan->program_uid);
+    if (status == 0)
+        status = capabilities_drop_all();
+    if (status == 0 && (!capabilities_are_none() || !capabilities_bounding_is_empty()))
+        status = -EPERM;
+    return status < 0 ? layers_fail(fault, "capabilities", status, "the program cannot be given its user")
+                      : 0;
+}
+
 int layers_put_on_inner_scope(struct layers_fault *fault)
 {
     int abi = landlock_abi();
@@ -107,7 +143,8 @@ int layers_put_on(const struct layers_wanted *wanted, struct layers_state *state
     if (!hardening_removed(no_new_privs) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return layers_fail(fault, "no_new_privs", -errno, "cannot set no_new_privs");
     /* Given up already by whoever executed us, unless that was root, whom exec gives them back. */
-    int dropped = hardening_removed(capabilities) ? 0 : capabilities_drop_all();
+    int dropped =
+        hardening_removed(capabilities) || plan->flags & PLAN_TAKES_USER ? 0 : capabilities_drop_all();
     if (dropped < 0)
         return layers_fail(fault, "capabilities", dropped, "cannot give up capabilities");
     if (!hardening_removed(rlimits) && put_on_rlimits(plan, fault) < 0)

@@ -23,6 +23,14 @@ struct layers_fault {
 
 int layers_fail(struct layers_fault *fault, const char *layer, int code, const char *text);
 
+/* Where init is root (PLAN_TAKES_USER): init becomes a user of its own, which keeps the power to make
+ * programs of another, and to signal them. gVisor's kernel protects neither the first process nor one that
+ * may not be looked into from others of its user. */
+int layers_take_own_user(const struct init_plan *plan, struct layers_fault *fault);
+
+/* In the child that becomes a program: its user, and nothing of that power. */
+int layers_take_program_user(const struct init_plan *plan, struct layers_fault *fault);
+
 /* In a container, for the program alone: a scope inside init's own, so that it cannot even name init in a
  * signal. */
 int layers_put_on_inner_scope(struct layers_fault *fault);

@@ -34,6 +34,7 @@ enum plan_flag {
     PLAN_RUNTIME_ROOT =
         1 << 14,            /* the root is an OCI runtime's, and so may be the kernel: tell which that is */
     PLAN_COUNTED = 1 << 15, /* the kernel is the box's alone: count its processes */
+    PLAN_TAKES_USER = 1 << 16,  /* init is root of a kernel of the box's own, and programs get another user */
     PLAN_MOUNTED_ROOT = 1 << 5, /* the root must be read-only and the scratch places writable */
 };
 
@@ -50,6 +51,8 @@ struct init_plan {
     uint64_t removed_mask; /* used by the test program only */
     uint32_t verify_removed;
     uint32_t rlimit_count;
+    uint32_t program_uid; /* with PLAN_TAKES_USER */
+    uint32_t unused;
     struct {
         uint32_t resource;
         uint32_t unused;

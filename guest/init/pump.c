@@ -1,8 +1,11 @@
 #include "pump.h"
 
+#include "os/capabilities.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { CHUNK = 65536 };
@@ -14,7 +17,22 @@ struct pump {
 };
 static struct pump pumps[PUMPS_MAX];
 
-int pump_open(int to)
+/* Of the program's user, or it could not open it as /dev/stdout. */
+static int make_pipe(int *ends, uid_t owner)
+{
+    uid_t own = geteuid();
+    if (own == owner)
+        return pipe2(ends, O_CLOEXEC) < 0 ? -errno : 0;
+    if (syscall(SYS_setresuid, -1, owner, -1) < 0)
+        return -errno;
+    int status = pipe2(ends, O_CLOEXEC) < 0 ? -errno : 0;
+    if (syscall(SYS_setresuid, -1, own, -1) < 0)
+        _exit(70);        /* never as another than we are */
+    capabilities_raise(); /* leaving root takes them out of effect */
+    return status;
+}
+
+int pump_open(int to, uid_t owner)
 {
     struct pump *pump = pumps;
     while (pump < pumps + PUMPS_MAX && pump->to)
@@ -22,8 +40,9 @@ int pump_open(int to)
     int ends[2];
     if (pump == pumps + PUMPS_MAX)
         return -EAGAIN;
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return -errno;
+    int status = make_pipe(ends, owner);
+    if (status < 0)
+        return status;
     fcntl(ends[0], F_SETFL, O_NONBLOCK); /* our end: the program's blocks, as it expects */
     fcntl(to, F_SETFL, O_NONBLOCK);
     fcntl(to, F_SETFD, FD_CLOEXEC);

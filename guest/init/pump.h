@@ -6,11 +6,13 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/types.h>
 
 enum { PUMPS_MAX = 2 + 2 * 16 /* the program's, and those beside */ };
 
-/* Returns the end to write to, or a negative errno. `to` is the host's, and the pump's from then on. */
-int pump_open(int to);
+/* Returns the end to write to, or a negative errno. `to` is the host's, and the pump's from then on; the pipe
+ * is `owner`'s. */
+int pump_open(int to, uid_t owner);
 
 /* What to wait for: fills at most PUMPS_MAX entries. */
 int pump_watched(struct pollfd *into);

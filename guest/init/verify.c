@@ -60,6 +60,10 @@ static int verify_seccomp(const struct layers_state *state, struct layers_fault 
 static int verify_privileges(const struct init_plan *plan, struct layers_fault *fault)
 {
     /* Without any privilege of the launcher's the bounding set cannot be emptied, and means nothing. */
+    if (plan->flags & PLAN_TAKES_USER) /* each program proves it for itself: layers_take_program_user */
+        return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1
+                   ? 0
+                   : layers_fail(fault, "no_new_privs", 0, "no_new_privs is not set");
     bool emptied = plan->flags & (PLAN_CONTAINER | PLAN_OWN_UID);
     if (emptied && hardening_verified(bounding_set) && !capabilities_bounding_is_empty())
         return layers_fail(fault, "bounding_set", 0, "the capability bounding set is not empty");

@@ -147,7 +147,9 @@ static int64_t process_rlimit(const struct box *box)
     if (box->is_forkable)
         return 2 * limit +
                FORKS_ROOM; /* the same, but they are its own: a ceiling for all of them together */
-    return box->is_watched || box->counts_itself ? limit + 1 : 2 * limit + 64;
+    if (box->counts_itself)
+        return limit; /* init has a user of its own there */
+    return box->is_watched ? limit + 1 : 2 * limit + 64;
 }
 
 void launch_choose_policy(struct box *box)
@@ -235,6 +237,7 @@ int launch_write_plan(const struct box *box, const struct plan_lists *lists, str
         .magic = PLAN_MAGIC,
         .flags = lists->flags | (box->wants_channel ? PLAN_CHANNEL : 0),
         .policy_variant = (uint32_t)box->policy_variant,
+        .program_uid = lists->program_uid,
 #ifdef CLOCHE_TEST_HOOKS
         .removed_mask = hardening_removed_mask,
         .verify_removed = hardening_verify_removed,

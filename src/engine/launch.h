@@ -28,6 +28,7 @@ void launch_close(struct launch *launch);
 struct plan_lists {
     uint32_t flags;
     struct string_list read_paths, write_paths, device_paths;
+    uint32_t program_uid; /* with PLAN_TAKES_USER */
 };
 
 void plan_lists_free(struct plan_lists *lists);

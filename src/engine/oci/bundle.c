@@ -90,17 +90,25 @@ static json_t *namespaces(void)
     return list;
 }
 
+static const char *const init_powers[] = {"CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SETPCAP"};
+
 /* Init puts on limits and filter, and makes the program's environment: nothing of it is here. */
 int bundle_write(const struct box *box, const struct grants *grants, unsigned uid, struct buffer *ret,
                  struct error *err)
 {
+    /* In a kernel of the box's own init begins as root, with the power to give programs another user. */
+    json_t *powers = json_array();
+    for (size_t i = 0; box->counts_itself && i < sizeof init_powers / sizeof *init_powers; i++)
+        json_array_append_new(powers, json_string(init_powers[i]));
+    if (box->counts_itself)
+        uid = 0;
     json_t *config = json_pack(
-        "{s:s, s:{s:b, s:{s:i,s:i}, s:[s], s:[], s:s, s:b, s:{s:[],s:[],s:[],s:[],s:[]}},"
+        "{s:s, s:{s:b, s:{s:i,s:i}, s:[s], s:[], s:s, s:b, s:{s:O,s:O,s:o,s:[],s:[]}},"
         " s:{s:s,s:b}, s:s, s:o, s:{s:o}}",
         "ociVersion", "1.0.2", "process", "terminal", 0, "user", "uid", (int)uid, "gid", (int)uid, "args",
-        STAGE_INIT, "env", "cwd", "/", "noNewPrivileges", 1, "capabilities", "bounding", "effective",
-        "permitted", "inheritable", "ambient", "root", "path", STAGE_ROOT, "readonly", 1, "hostname",
-        "cloche", "mounts", mounts(box, grants), "linux", "namespaces", namespaces());
+        STAGE_INIT, "env", "cwd", "/", "noNewPrivileges", 1, "capabilities", "bounding", powers, "effective",
+        powers, "permitted", powers, "inheritable", "ambient", "root", "path", STAGE_ROOT, "readonly", 1,
+        "hostname", "cloche", "mounts", mounts(box, grants), "linux", "namespaces", namespaces());
     scope_free char *text = config ? json_dumps(config, JSON_COMPACT) : NULL;
     json_decref(config);
     int status = text ? buffer_append(ret, text, strlen(text)) : -ENOMEM;

@@ -46,7 +46,8 @@ static int write_plan(const struct box *box, struct launch *launch, struct error
 {
     scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_OWN_UID | PLAN_RUNTIME_ROOT};
     if (box->counts_itself)
-        lists.flags |= PLAN_COUNTED;
+        lists.flags |= PLAN_COUNTED | PLAN_TAKES_USER;
+    lists.program_uid = stage_user(box);
     if (box->image->is_host && box->spec->grant_count == 0)
         lists.flags |= PLAN_HOST_VIEW;
     return launch_write_plan(box, &lists, launch, err);
