@@ -8,7 +8,7 @@ import pytest
 @pytest.fixture(scope="session", autouse=True)
 def warm():
     """State directories exist after the first run of each engine."""
-    for engine in box.ENGINES:
+    for engine in box.ALL_ENGINES:
         box.raw("run", "--isolation", engine, "--", "/bin/true")
     if not box.WARM:
         yield

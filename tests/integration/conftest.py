@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def warm():
-    for engine in box.ENGINES:
+    for engine in box.ALL_ENGINES:
         box.raw("run", "--isolation", engine, "--", "/bin/true")
 
 
