@@ -33,6 +33,9 @@ def look(code, **order):
     quick = vet.look(source, compiled, {"mode": "warn", **order}).as_object()
     whole = vet.look(source, compiled, {"mode": "warn", "thorough": True, **order}).as_object()
     assert quick == whole
+    if not order and not isinstance(compiled, BaseException) and len(source) <= vet.CODE_MAX:
+        short = vet.report_nothing(compiled)
+        assert short is None or json.loads(short) == whole, code
     return whole
 
 
@@ -80,6 +83,9 @@ PYTHON_CASES = [
     ("match 1:\n    case int(__class__=c):\n        pass", [(2, 10, "attribute")]),
     ("ｅｖａｌ('1')", [(1, 1, "call")]),  # Python takes these letters for those of eval
     ("x = \"\"\"\n\"\"\"; eval('1'); \"\"\"\n\"\"\"", [(2, 6, "call")]),  # the line alone is a text
+    ("x in {'a', '__globals__'}", [(1, 12, "text")]),
+    ("x = (1, ('a', '__globals__'))", [(1, 15, "text")]),
+    ("def f():\n    eval = 1\n    def g():\n        return eval\n    return g", [(4, 16, "call")]),
     ("import no_such_package_x", [(1, 1, "missing")]),
     ("try:\n    import no_such_package_x\nexcept ImportError:\n    pass", []),
     ('"""eval and __class__ are only words here."""\n# eval(1)\nx = "evaluate"', []),
@@ -178,6 +184,11 @@ def test_the_operators_lists():
     assert places(look(code, block_calls=["os.remove"])) == [(1, 12, "module"), (2, 1, "call"), (3, 1, "call")]
     assert places(look("import json, math", only_modules=["math"])) == [(1, 8, "module")]
     assert places(look("import urllib.request", allow_modules=["urllib"])) == []
+
+
+@pytest.mark.parametrize("code", ["print(1)", "import math, pprint\nprint(f'{math.pi:.2f}')", "import sys\ndef f(x):\n    return [y * 2 for y in x]\nprint(f([1]))"])
+def test_most_programs_need_no_second_look(code):
+    assert vet.report_nothing(compile(code, "<code>", "exec")) is not None
 
 
 def test_many_findings_are_cut_and_counted():

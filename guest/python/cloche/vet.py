@@ -215,6 +215,45 @@ def gather_facts(words, findings_possible, facts):
 OS_PROCESSES = frozenset(name.split(".")[1] for name in CALLS["processes"].split() if name.startswith("os."))
 
 
+# A program that says none of these has nothing to be found, and no facts but its imports.
+WORDS_OF_NOTE = frozenset(USUAL.words | FILE_WORDS | OS_PROCESSES)
+MODULES_OF_NOTE = frozenset({name.split(".")[0] for name in USUAL.modules} | FILE_MODULES | PROCESS_MODULES | {"concurrent"})
+
+
+def report_nothing(code):
+    """The report on most programs as JSON, with hardly any work: in a box that has waited no memory is in a cache, and what
+    takes 10 µs elsewhere takes 150. None: there may be something to say."""
+    codes, imports = [code], {}
+    for code in codes:
+        for names in (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars):
+            if not WORDS_OF_NOTE.isdisjoint(names):
+                return None
+        for constant in code.co_consts:
+            kind = type(constant)
+            if kind is str:
+                if "_" in constant and any(mark in constant for mark in TEXT_MARKS) or "://" in constant:
+                    return None
+            elif kind is tuple:  # what is imported from a module, names of arguments, data
+                if not all(type(item) is str and "_" not in item and ":" not in item and item != "*" for item in constant):
+                    return None
+            elif kind is frozenset:
+                return None
+            elif hasattr(constant, "co_consts"):
+                codes.append(constant)
+        if IMPORT_NAME in code.co_code:
+            for name in imported(code):
+                top = name.split(".")[0]
+                if top in MODULES_OF_NOTE or not top.isascii() or (top not in sys.modules and is_missing(top)):
+                    return None
+                if top:
+                    imports[top] = True
+    if len(imports) > NAMES_MAX:
+        return None
+    names = '"' + '","'.join(imports) + '"' if imports else ""
+    pure = "true" if PURE.issuperset(imports) else "false"
+    return f'{{"findings":[],"facts":{{"imports":[{names}],"missing":[],"network":[],"processes":[],"files":[],"pure":{pure}}}}}'.encode()
+
+
 def is_missing(name):
     """A package that the image does not have. Nothing is imported to find out."""
     if name in sys.modules or name in sys.builtin_module_names or name in getattr(sys, "stdlib_module_names", ()):
@@ -372,6 +411,8 @@ class Reader:
     def apply_to_name(self, node, is_called):
         self.seen.add(node.id)
         name = self.dotted(node)
+        if type(node.ctx).__name__ != "Load":
+            return
         if name in self.policy.calls:
             self.found_call(node, name)
         elif node.id == "__builtins__" or node.id == "__loader__":
