@@ -425,7 +425,9 @@ static int serve(struct pool *pool, struct spec *spec, const struct supervise_io
 {
     int status;
     struct shelf *shelf = find_shelf(pool, spec);
-    if (spec->isolation == ISOLATION_WASM)
+    if (spec->isolation == ISOLATION_WASM && spec->vet_thorough)
+        status = -EAGAIN; /* it is read first, in another box */
+    else if (spec->isolation == ISOLATION_WASM)
         status = count_cold(pool, io, wasm_pool_serve(pool->wasm, spec, io, ret, err), ret);
     else
         status = shelf ? run_in_spare(shelf, spec, io, ret, err) : -EAGAIN;

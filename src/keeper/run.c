@@ -172,12 +172,35 @@ static const struct language_step *choose_step(struct run *run)
     return &run->language->context;
 }
 
+/* A vetter is a program of the image, and the engine wasm runs none. */
+static enum isolation engine_of_vetter(const struct run *run)
+{
+    enum isolation wanted = run->spec->isolation, usual = run->policy->isolation;
+    return wanted != ISOLATION_WASM ? wanted : usual != ISOLATION_WASM ? usual : ISOLATION_PROCESS;
+}
+
+/* The row whose vetter reads the code; false: there is none. */
+static bool find_vetter(struct run *vetting)
+{
+    if (vetting->spec->isolation == ISOLATION_WASM) {
+        const struct language_wanted wanted = {.name = vetting->language->name, .image = vetting->image};
+        int index =
+            language_find(&vetting->languages, &wanted, 0, &vetting->paths.runtime, &vetting->paths.compiler);
+        if (index < 0)
+            return false;
+        vetting->language = &vetting->languages.rows[index];
+        cgroup_layout_find(&vetting->cgroups);
+    }
+    vetting->paths.code_name = vetting->language->vet_file;
+    return vetting->language->vet.run.count > 0;
+}
+
 /* The vetter's own terms: nothing of the run's is in its box but the code, as its input, which it only reads.
  * A variable or a file of the user's could make another vetter of it. */
 static int make_vetter_spec(const struct run *run, struct spec *into, struct error *err)
 {
     const struct spec *spec = run->spec;
-    into->isolation = spec->isolation;
+    into->isolation = engine_of_vetter(run);
     into->limits = spec->compile_limits;
     into->is_ours = true;
     static const enum limit_field times[] = {LIMIT_wall, LIMIT_cpu};
@@ -225,23 +248,28 @@ static int vet_code(const struct run *run, struct result *result, struct error *
     int status = vetting_check(run->spec, language, err);
     if (status < 0 || !vetting_is_due(run->spec, language, false))
         return status;
-    if (!run->language->vet.run.count && vetting_holds(run->spec))
-        return error_spec(err, "vet", "vet: the operator's own '%s' has no vetter", language);
-    if (!run->language->vet.run.count)
-        return 0;
+    struct run vetting = *run;
+    if (!find_vetter(&vetting))
+        return !vetting_holds(run->spec)
+                   ? 0
+                   : error_spec(
+                         err, "vet",
+                         "vet: nothing here reads '%s' before it runs: the image lacks it, or its row is "
+                         "the operator's own",
+                         language);
     scope_spec *spec = spec_new();
     struct result *vetter = result_new();
     status = spec && vetter ? make_vetter_spec(run, spec, err)
                             : error_host(err, -ENOMEM, "no memory for a vetter");
     if (status == 0) {
-        struct run vetting = *run;
         struct supervise_io io = silent_io;
         io.cancel_fd = run->io->cancel_fd;
         vetting.spec = spec;
         vetting.target_fd = -1;
-        vetting.paths.code_name = run->language->vet_file;
-        struct step step = {
-            .limits = &spec->limits, .row = &run->language->vet, .code = runner_vetter(language), .io = &io};
+        struct step step = {.limits = &spec->limits,
+                            .row = &vetting.language->vet,
+                            .code = runner_vetter(language),
+                            .io = &io};
         status = run_step(&vetting, &step, vetter, err);
     }
     if (status == 0)

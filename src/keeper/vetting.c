@@ -18,6 +18,9 @@ int vetting_check(const struct spec *spec, const char *language, struct error *e
             err, "vet",
             "vet: '%s' needs code that can be read before it runs: python or javascript, not '%.64s'",
             vet_mode_names[spec->vet], language);
+    if (spec->vet == VET_restricted && spec->isolation == ISOLATION_WASM)
+        return error_spec(err, "vet",
+                          "vet: 'restricted' needs a package of the image, which the engine wasm has not");
     if (spec->vet == VET_restricted && strcmp(language, "python") != 0)
         return error_spec(err, "vet", "vet: 'restricted' is for python, not '%.64s'", language);
     return 0;

@@ -113,6 +113,18 @@ def test_stdin_is_the_programs_not_the_vetters(way):
     assert box.run(*way, "--vet", "block", "-e", "print(input())", input=b"hello\n").stdout == "hello\n"
 
 
+@pytest.mark.parametrize("language, code", [("python", "print('ran')\nimport subprocess"), ("javascript", "console.log('ran')\neval('1')")])
+def test_code_for_the_engine_wasm_is_read_by_another(way, language, code):
+    """Its boxes run no programs of an image."""
+    if box.run("-l", language, "-e", "", engine="wasm").returncode != 0:
+        pytest.skip(f"the engine wasm has no {language} here")
+    result = box.run(*way, "--vet", "block", "-l", language, "-e", code, engine="wasm")
+    assert result.cause == "vetted" and result.stdout == "" and result.vet["findings"][0]["line"] == 2
+    result = box.run(*way, "--vet", "warn", "-l", language, "-e", code.replace("eval('1')", "Function"), engine="wasm")
+    assert result.stdout.startswith("ran\n") and result.vet["findings"] and result.isolation == "wasm"
+    assert box.run(*way, "--vet", "restricted", "-l", language, "-e", code, engine="wasm").returncode == box.BAD_SPEC
+
+
 # ---- what cannot be vetted
 
 @pytest.mark.parametrize("arguments", [("-l", "bash", "-e", "echo"), ("--", "/bin/true"), ("-l", "go", "-e", "package main")])
