@@ -176,7 +176,11 @@ static const struct language_step *choose_step(struct run *run)
 static enum isolation engine_of_vetter(const struct run *run)
 {
     enum isolation wanted = run->spec->isolation, usual = run->policy->isolation;
-    return wanted != ISOLATION_WASM ? wanted : usual != ISOLATION_WASM ? usual : ISOLATION_PROCESS;
+    if (wanted != ISOLATION_WASM)
+        return wanted;
+    if (usual != ISOLATION_WASM && usual >= run->policy->isolation_min)
+        return usual;
+    return run->policy->isolation_min > ISOLATION_PROCESS ? ISOLATION_CONTAINER : ISOLATION_PROCESS;
 }
 
 /* The row whose vetter reads the code; false: there is none. */
@@ -211,7 +215,10 @@ static int make_vetter_spec(const struct run *run, struct spec *into, struct err
     if (string_list_copy(&into->accepted, &spec->accepted) < 0 || !(into->image = strdup(spec->image)) ||
         vetting_write_input(spec, run->policy, &into->stdin_bytes) < 0)
         return error_host(err, -ENOMEM, "no memory for a vetter");
-    return 0;
+    into->has_isolation = into->has_code = true;
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        into->limit_set[i] = true;
+    return spec_validate(into, run->policy, err); /* for what engines want to know of the operator */
 }
 
 /* How the vetter ended decides: its report, or that there is none. */

@@ -1,5 +1,6 @@
 """The first filter, through the real program: cold and warm, both engines, and code that is meant to break it."""
 import json
+import shutil
 
 import pytest
 
@@ -123,6 +124,12 @@ def test_code_for_the_engine_wasm_is_read_by_another(way, language, code):
     result = box.run(*way, "--vet", "warn", "-l", language, "-e", code.replace("eval('1')", "Function"), engine="wasm")
     assert result.stdout.startswith("ran\n") and result.vet["findings"] and result.isolation == "wasm"
     assert box.run(*way, "--vet", "restricted", "-l", language, "-e", code, engine="wasm").returncode == box.BAD_SPEC
+
+
+@pytest.mark.skipif(shutil.which("runsc") is None, reason="there is no runsc")
+def test_code_for_the_engine_gvisor_is_read_in_such_a_box():
+    assert rules(box.run("--vet", "block", "-e", MARK + FORBIDDEN, engine="gvisor")) == [(2, 8, "module")]
+    assert box.run("--vet", "block", "-e", MARK, engine="gvisor").stdout == "ran\n"
 
 
 # ---- what cannot be vetted
