@@ -238,6 +238,12 @@ print(any(found), found)
         assert warm(kept, look).stdout.startswith("False")
 
 
+def test_forks_have_no_memory_in_common_that_they_can_write_to(kept):
+    """It would be there for the next run to find, and in the zygote, whatever becomes of the box."""
+    code = "print([line for line in open('/proc/self/maps') if line.split()[1][1] == 'w' and line.split()[1][3] == 's'])"
+    assert warm(kept, code).stdout == "[]\n"
+
+
 def test_randomness_differs_between_forks(kept):
     code = """
 import random, uuid, secrets, tempfile, os, ssl, numpy

@@ -244,7 +244,10 @@ static void what_cannot_be_forked_is_named(void **state)
                "stdout=subprocess.PIPE)\np.stdin.write(b'on\\n'); p.stdin.flush(); p.stdout.readline()");
     assert_true(try_fork(first, &fork, &err) < 0);
     assert_error(&err, ERROR_SPEC, "fork", "child processes", "cat");
-    run(first, "p.kill(); p.wait()");
+    run(first, "p.kill(); p.wait()\nimport mmap\nm = mmap.mmap(-1, 4096)");
+    assert_true(try_fork(first, &fork, &err) < 0); /* parent and fork are strangers to each other */
+    assert_error(&err, ERROR_SPEC, "fork", "memory is shared", "/dev/zero");
+    run(first, "m.close()");
     fork = fork_session(first); /* nothing of the refusals is left */
     assert_value(fork, "t.name", "'worker bee'");
 }

@@ -72,6 +72,16 @@ def check():
     children = _children()
     if children:
         raise Refused(f"child processes are running: {', '.join(children[:5])}; end them first")
+    shared = _shared_memory()
+    if shared:
+        raise Refused(f"memory is shared, which a copy would go on sharing: {', '.join(shared[:5])}; close it first")
+
+
+def _shared_memory():
+    """What can be written to, and is not copied by a fork."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        lines = [line.split(None, 5) for line in file]
+    return [fields[5].strip() if len(fields) > 5 else "without a name" for fields in lines if fields[1][1] == "w" and fields[1][3] == "s"]
 
 
 def _children():

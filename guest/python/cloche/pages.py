@@ -9,14 +9,14 @@ import os
 STRETCHES_MAX = 8192
 STRETCH = 24  # bytes
 SYS_FORK = 57
-_list = None  # the library's, as long as we live
+_list = None  # the library's, as long as we live; each fork has a copy of its own
 
 
 def learn(library, act):
     """`act` is what a fork does; it is done once in a copy of this process, and ends with os._exit."""
     global _list
-    _list = mmap.mmap(-1, 8 + STRETCHES_MAX * STRETCH)  # shared with the copy, which writes into it
-    address = ctypes.addressof(ctypes.c_char.from_buffer(_list))
+    shared = mmap.mmap(-1, 8 + STRETCHES_MAX * STRETCH)  # with the copy, which writes into it
+    address = ctypes.addressof(ctypes.c_char.from_buffer(shared))
     count, stretches = ctypes.c_long.from_address(address), ctypes.c_void_p(address + 8)
     library.cloche_pages_list.restype = ctypes.c_long
     library.cloche_pages_list.argtypes = [ctypes.c_void_p, ctypes.c_long]
@@ -36,4 +36,7 @@ def learn(library, act):
         finally:
             leave(1)
     os.waitpid(pid, 0)
-    library.cloche_pages_remember(stretches, min(count.value, STRETCHES_MAX))
+    found = min(count.value, STRETCHES_MAX)
+    _list = ctypes.create_string_buffer(shared[8:8 + found * STRETCH])
+    shared.close()  # or every fork could write what the next one reads
+    library.cloche_pages_remember(_list, found)

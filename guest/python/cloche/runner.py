@@ -109,8 +109,8 @@ class Runner:
             elif header.get("type") == "fork":
                 self.fork(header)
             elif header.get("type") == "zygote":
-                forking.check()
                 script.unheard(self.learn_pages)
+                forking.check()
                 self.say_ready()  # and not a byte is read by us from now on
                 forking.serve_as_zygote(self.channel.fd, header.get("landlock", 0))
             elif header.get("type") == "preload":
