@@ -17,10 +17,10 @@
  * host: it looks at both processes from outside before they get anything to do.
  *
  * There is no C library in here: it is loaded into interpreters of any image, whatever library they have. */
+#include "fork.h"
 #include "os/fork_flags.h"
 #include "os/raw.h"
 #include "pages.h"
-#include "plan.h"
 #include "seeds.h"
 
 #include <linux/capability.h>
@@ -43,20 +43,7 @@ enum {
     WAIT_ALL = 0x40000000, /* __WALL */
 };
 
-/* The order in which they come. */
-enum { CONTROL, PLAN, INIT, STDIN, STDOUT, STDERR, CHANNEL, FIRST_JOIN };
-
-struct fork_state {
-    void *back_stack; /* first: known to the assembly below */
-    const int *fds;
-    int fd_count;
-    int *thread_id; /* where the C library keeps the thread's number; NULL: unknown */
-    int landlock_abi;
-    long number; /* of the interpreter, in its own pid namespace */
-    long failure;
-};
-
-__attribute__((noreturn)) static void leave(long code)
+void leave(long code)
 {
     raw_call(SYS_exit_group, code, 0, 0, 0, 0);
     __builtin_unreachable();
@@ -73,18 +60,23 @@ static long join_groups(const struct fork_state *state)
     return 0;
 }
 
-/* Tells the host that we are there, and waits until it has mapped our user. */
-static long enter(const struct fork_state *state)
+long say_entered(const struct fork_state *state)
 {
     struct init_message message;
     for (unsigned i = 0; i < sizeof message; i++)
         ((volatile char *)&message)[i] = 0;
     message.kind = INIT_ENTERED;
-    int control = state->fds[CONTROL];
-    long status = raw_call(SYS_write, control, RAW(&message), sizeof message, 0, 0);
+    long status = raw_call(SYS_write, state->fds[CONTROL], RAW(&message), sizeof message, 0, 0);
+    return status < 0 ? status : 0;
+}
+
+/* Tells the host that we are there, and waits until it has mapped our user. */
+static long enter(const struct fork_state *state)
+{
     char order = 0;
-    if (status >= 0)
-        status = raw_call(SYS_read, control, RAW(&order), 1, 0, 0);
+    long status = say_entered(state);
+    if (status == 0)
+        status = raw_call(SYS_read, state->fds[CONTROL], RAW(&order), 1, 0, 0);
     return status < 0 ? status : status == 1 && order == INIT_ENTER ? 0 : -1;
 }
 
@@ -163,9 +155,19 @@ static void become_init(const struct fork_state *state, long program)
 
 __attribute__((noreturn)) void come_back(struct fork_state *state);
 
-/* The new box's first process; on a stack of its own. */
-__attribute__((noreturn, visibility("hidden"))) void first_process(struct fork_state *state);
-void first_process(struct fork_state *state)
+long copy_and_become_init(struct fork_state *state, long flags)
+{
+    if (!state->thread_id)
+        flags &= ~(long)(CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
+    long status = raw_call(SYS_clone, flags, 0, 0, RAW(state->thread_id), 0);
+    if (status == 0)
+        come_back(state);
+    if (status > 0)
+        become_init(state, status);
+    return status;
+}
+
+static long first_process_apart(struct fork_state *state)
 {
     long status = join_groups(state);
     if (status == 0)
@@ -174,16 +176,14 @@ void first_process(struct fork_state *state)
         status = take_user();
     if (status == 0)
         status = pass_number(state->number);
-    if (status == 0) {
-        long flags = state->thread_id ? FORK_PROGRAM_FLAGS
-                                      : FORK_PROGRAM_FLAGS & ~(CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
-        status = raw_call(SYS_clone, flags, 0, 0, RAW(state->thread_id), 0);
-        if (status == 0)
-            come_back(state);
-    }
-    if (status > 0)
-        become_init(state, status);
-    state->failure = status;
+    return status < 0 ? status : copy_and_become_init(state, FORK_PROGRAM_FLAGS);
+}
+
+/* The new box's first process; on a stack of its own. */
+__attribute__((noreturn)) HIDDEN void first_process(struct fork_state *state);
+void first_process(struct fork_state *state)
+{
+    state->failure = state->is_plain ? plain_first_process(state) : first_process_apart(state);
     leave(71);
 }
 
@@ -213,7 +213,7 @@ __asm__(".hidden clone_first_process\n"
         "1:  pop %r15\n    pop %r14\n    pop %r13\n    pop %r12\n    pop %rbx\n    pop %rbp\n"
         "    ret\n");
 
-static long drop_capabilities(void)
+long drop_capabilities(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct none[2] = {{0}, {0}};
@@ -222,7 +222,7 @@ static long drop_capabilities(void)
 }
 
 /* Signals of the program do not reach init, as in a box that was started the long way. */
-static long put_on_scope(int landlock_abi)
+long put_on_scope(int landlock_abi)
 {
     if (landlock_abi < 6)
         return 0;
@@ -234,7 +234,7 @@ static long put_on_scope(int landlock_abi)
     return status;
 }
 
-static long take_streams(const struct fork_state *state)
+long take_streams(const struct fork_state *state)
 {
     static const int wanted[] = {STDIN, STDOUT, STDERR, CHANNEL};
     static const int places[] = {0, 1, 2, INIT_CHANNEL_FD};
@@ -253,10 +253,9 @@ static long take_streams(const struct fork_state *state)
     return status < 0 ? status : raw_call(SYS_close_range, INIT_CHANNEL_FD + 1, ~0U, 0, 0, 0);
 }
 
-enum { DESCRIPTORS_MAX = 16, LENGTHS = 8 };
+enum { LENGTHS = 8 };
 
-/* Takes `length` bytes; descriptors that come with them are added to the list. False at the end. */
-static int take(int channel, char *into, unsigned length, int *fds, int *fd_count)
+int take(int channel, char *into, unsigned length, int *fds, int *fd_count)
 {
     while (length > 0) {
         union {
@@ -331,10 +330,8 @@ static void settle(const struct fork_state *state)
     raw_call(SYS_write, INIT_CHANNEL_FD, RAW(&order), 1, 0, 0); /* now we can be looked at */
 }
 
-/* The pid of the new box's init in the interpreter; 0 in its copy; a negative errno. */
-__attribute__((visibility("default"))) long cloche_fork(const int *fds, int fd_count, int *thread_id,
-                                                        int landlock_abi);
-long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
+/* The pid of the new box's init (or of who made it) in the interpreter; 0 in its copy; a negative errno. */
+static long fork_interpreter(const int *fds, int fd_count, int *thread_id, int landlock_abi, int is_plain)
 {
     static struct fork_state state;
     if (fd_count < FIRST_JOIN)
@@ -343,18 +340,29 @@ long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
                                 .fd_count = fd_count,
                                 .thread_id = thread_id,
                                 .landlock_abi = landlock_abi,
+                                .is_plain = is_plain,
                                 .number = raw_call(SYS_getpid, 0, 0, 0, 0, 0)};
     static const uint64_t all = ~UINT64_C(0);
     static uint64_t former;
     raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&all), RAW(&former), sizeof former, 0);
     static char stack[16384] __attribute__((aligned(16)));
-    long result = clone_first_process(&state, stack + sizeof stack, FORK_INIT_FLAGS);
-    if (result == 0)
+    long result =
+        clone_first_process(&state, stack + sizeof stack, is_plain ? FORK_PLAIN_FLAGS : FORK_INIT_FLAGS);
+    if (result == 0 && is_plain)
+        plain_settle(&state);
+    else if (result == 0)
         settle(&state);
     else if (result > 0 && state.failure)
         result = state.failure < 0 ? state.failure : -5;
     raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&former), 0, sizeof former, 0);
     return result;
+}
+
+__attribute__((visibility("default"))) long cloche_fork(const int *fds, int fd_count, int *thread_id,
+                                                        int landlock_abi);
+long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
+{
+    return fork_interpreter(fds, fd_count, thread_id, landlock_abi, 0);
 }
 
 /* Takes a frame whose words do not matter: that it brings descriptors is the order. */
@@ -387,14 +395,16 @@ static void refuse(int channel)
 /* Forks at every order, without a word to the interpreter: each page of its memory that it touches between
  * two forks has to be copied again, and breaks a huge one. Returns 0 in a copy, and 1 when the host is gone.
  */
-__attribute__((visibility("default"))) long cloche_zygote(int channel, int *thread_id, int landlock_abi);
-long cloche_zygote(int channel, int *thread_id, int landlock_abi)
+__attribute__((visibility("default"))) long cloche_zygote(int channel, int *thread_id, int landlock_abi,
+                                                          int is_plain);
+long cloche_zygote(int channel, int *thread_id, int landlock_abi, int is_plain)
 {
     static int fds[DESCRIPTORS_MAX];
     int fd_count;
     while (take_order(channel, fds, &fd_count)) {
-        long result =
-            fd_count >= FIRST_JOIN ? cloche_fork(fds, fd_count, thread_id, landlock_abi) : -22 /* EINVAL */;
+        long result = fd_count >= FIRST_JOIN
+                          ? fork_interpreter(fds, fd_count, thread_id, landlock_abi, is_plain)
+                          : -22 /* EINVAL */;
         if (result == 0)
             return 0;
         if (result < 0)

@@ -50,8 +50,10 @@ static void enter_own_scope(void)
     struct layers_fault fault = {0};
     if (plan->flags & PLAN_CONTAINER || !(plan->flags & PLAN_SIGNAL_SCOPE) || plan->flags & PLAN_OWN_UID)
         return;
-    /* Believed only when it shows: our parent, the launcher, must be out of our reach now. */
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && layers_put_on_inner_scope(&fault) == 1)
+    /* Believed only when it shows: our parent, the launcher, must be out of our reach now. An init that was
+     * forked with its program has entered before that was there (guest/fork/plain.c). */
+    if (plan->flags & PLAN_FORKED ||
+        (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && layers_put_on_inner_scope(&fault) == 1))
         init_is_scoped = kill(getppid(), 0) < 0 && errno == EPERM;
 }
 
@@ -333,6 +335,8 @@ static void watch(pid_t program, int signal_fd)
  * looked at us from outside; we prove the rest when it says that the mounts are there. */
 static void join_forked(void)
 {
+    if (!(plan->flags & PLAN_CONTAINER))
+        return; /* the program wears its own, and proves them itself */
     wait_for_go();
     struct layers_state state = {0};
     struct layers_fault fault = {0};
@@ -357,7 +361,7 @@ int main(int argc, char **argv_of_init)
 #endif
     if (fcntl(INIT_CONTROL_FD, F_SETFD, FD_CLOEXEC) < 0) /* or the program would have it */
         die(NULL, -errno, "cannot keep the control socket to itself");
-    if (!(plan->flags & PLAN_CONTAINER) && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+    if (!(plan->flags & (PLAN_CONTAINER | PLAN_ZYGOTE)) && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         die(NULL, -errno, "cannot become a subreaper");
     if (plan->flags & PLAN_RULESET_COMES)
         wait_for_ruleset();

@@ -137,14 +137,21 @@ int layers_put_on_inner_scope(struct layers_fault *fault)
     return status < 0 ? layers_fail(fault, "landlock_scope", status, "cannot keep signals from init") : 1;
 }
 
+uint64_t layers_kept_capabilities(const struct init_plan *plan)
+{
+    return plan->uid_count ? UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID : 0;
+}
+
 int layers_put_on(const struct layers_wanted *wanted, struct layers_state *state, struct layers_fault *fault)
 {
     const struct init_plan *plan = wanted->plan;
     if (!hardening_removed(no_new_privs) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return layers_fail(fault, "no_new_privs", -errno, "cannot set no_new_privs");
     /* Given up already by whoever executed us, unless that was root, whom exec gives them back. */
-    int dropped =
-        hardening_removed(capabilities) || plan->flags & PLAN_TAKES_USER ? 0 : capabilities_drop_all();
+    uint64_t kept = layers_kept_capabilities(plan);
+    int dropped = hardening_removed(capabilities) || plan->flags & PLAN_TAKES_USER ? 0
+                  : kept                                                          ? capabilities_keep(kept)
+                                                                                  : capabilities_drop_all();
     if (dropped < 0)
         return layers_fail(fault, "capabilities", dropped, "cannot give up capabilities");
     if (!hardening_removed(rlimits) && put_on_rlimits(plan, fault) < 0)
@@ -156,5 +163,7 @@ int layers_put_on(const struct layers_wanted *wanted, struct layers_state *state
     state->under_outer_filter = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2;
     if (!hardening_removed(seccomp) && put_on_seccomp(plan, fault) < 0)
         return -1;
-    return 0;
+    int bounded = kept ? seccomp_ids_install(plan->first_uid, plan->uid_count) : 0;
+    return bounded < 0 ? layers_fail(fault, "box_uid", bounded, "cannot bound the users of a zygote's forks")
+                       : 0;
 }

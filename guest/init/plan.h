@@ -36,6 +36,9 @@ enum plan_flag {
     PLAN_COUNTED = 1 << 15, /* the kernel is the box's alone: count its processes */
     PLAN_TAKES_USER = 1 << 16,  /* init is root of a kernel of the box's own, and programs get another user */
     PLAN_MOUNTED_ROOT = 1 << 5, /* the root must be read-only and the scratch places writable */
+    PLAN_ZYGOTE =
+        1 << 16, /* nobody's code, without namespaces: boxes are forked from it, which wear its layers
+                    and their own, and whose inits are the launcher's children and not ours */
 };
 
 /* How that child ends when it could not do its work; 0 is success. */
@@ -50,6 +53,8 @@ struct init_plan {
     uint32_t policy_variant;
     uint64_t removed_mask; /* used by the test program only */
     uint32_t verify_removed;
+    uint32_t first_uid,
+        uid_count; /* of a zygote: ids that its forks take, each one of them; none: they keep its own */
     uint32_t rlimit_count;
     uint32_t program_uid; /* with PLAN_TAKES_USER */
     uint32_t unused;
@@ -96,10 +101,22 @@ struct init_message {
 enum init_order {
     /* With descriptors. Container: to the child before it becomes init, see engine/container/entry.h.
      * Process: to init, with the Landlock ruleset. Without, to a forked box: its user is mapped (to its first
-     * process, over the control socket); its mounts are made (to its program, over the channel). */
+     * process, over the control socket); its mounts are made (to its program, over the channel). Where there
+     * are no namespaces both come as struct init_entry, the second with descriptors in the order of enum
+     * init_gift. */
     INIT_ENTER = 'e',
     INIT_GO = 'g',
     INIT_INTERRUPT = 'i',    /* SIGINT to the program */
     INIT_START_BESIDE = 'x', /* with descriptors: another program, see beside.h */
     INIT_STOP = 's',         /* end everything in the box, then yourself */
 };
+
+/* The user of a forked box without namespaces. */
+struct init_entry {
+    uint32_t order; /* INIT_ENTER */
+    uint32_t uid;   /* 0: it stays what it is */
+};
+
+/* What its program puts on: its working directory, its file rules, its filter for a listener, and the same
+ * for none, if it may do without. */
+enum init_gift { GIFT_DIRECTORY, GIFT_RULESET, GIFT_FILTER, GIFT_FILTER_ALONE, GIFTS };

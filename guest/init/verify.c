@@ -1,5 +1,7 @@
 #include "verify.h"
 
+#include "proofs.h"
+
 #include "os/capabilities.h"
 #include "os/hardening.h"
 #include "os/seccomp/policy.h"
@@ -40,18 +42,14 @@ static bool x32_is_refused_to_child(void)
            (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS);
 }
 
-static int verify_seccomp(const struct layers_state *state, struct layers_fault *fault)
+static int verify_seccomp(const struct init_plan *plan, const struct layers_state *state,
+                          struct layers_fault *fault)
 {
-    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER)
-        return layers_fail(fault, "seccomp", 0, "no filter is in force");
-    if (socket(AF_INET, SOCK_STREAM, 0) >= 0 || errno != EPERM)
-        return layers_fail(fault, "seccomp", 0, "an internet socket was not refused");
-    if (syscall(SYS_unshare, 0x10000000 /* CLONE_NEWUSER */) == 0 || errno != EPERM)
-        return layers_fail(fault, "seccomp", 0, "unshare was not refused");
-    if (syscall(SYS_ptrace, 0, 0, 0, 0) == 0 || errno != EPERM)
-        return layers_fail(fault, "seccomp", 0, "ptrace was not refused");
-    if (syscall(435 /* clone3 */, NULL, 0) == 0 || errno != ENOSYS)
-        return layers_fail(fault, "seccomp", 0, "clone3 was not refused");
+    const char *wrong = proof_of_seccomp();
+    if (!wrong && !(plan->flags & (PLAN_CONTAINER | PLAN_ZYGOTE)))
+        wrong = proof_of_process_filter();
+    if (wrong)
+        return layers_fail(fault, "seccomp", 0, wrong);
     if (state->under_outer_filter ? !x32_is_refused_to_child() : !x32_is_refused())
         return layers_fail(fault, "seccomp", 0, "the x32 ABI was not refused");
     return 0;
@@ -67,9 +65,10 @@ static int verify_privileges(const struct init_plan *plan, struct layers_fault *
     bool emptied = plan->flags & (PLAN_CONTAINER | PLAN_OWN_UID);
     if (emptied && hardening_verified(bounding_set) && !capabilities_bounding_is_empty())
         return layers_fail(fault, "bounding_set", 0, "the capability bounding set is not empty");
-    if (hardening_verified(no_new_privs) && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
-        return layers_fail(fault, "no_new_privs", 0, "no_new_privs is not set");
-    if (hardening_verified(capabilities) && !capabilities_are_none())
+    const char *wrong = hardening_verified(no_new_privs) ? proof_of_no_new_privs() : NULL;
+    if (wrong)
+        return layers_fail(fault, "no_new_privs", 0, wrong);
+    if (hardening_verified(capabilities) && !capabilities_are(layers_kept_capabilities(plan)))
         return layers_fail(fault, "capabilities", 0, "some capability is still held");
     return 0;
 }
@@ -80,9 +79,10 @@ static int verify_privileges(const struct init_plan *plan, struct layers_fault *
 static int verify_landlock(const struct init_plan *plan, struct layers_fault *fault)
 {
     if (!(plan->flags & PLAN_CONTAINER)) {
-        int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-        if (fd >= 0 || errno != EACCES)
-            return layers_fail(fault, "landlock", 0, "a path outside the rules could be opened");
+        /* A zygote may look at processes, to bring order into its memory. */
+        const char *wrong = proof_of_file_rules(plan->flags & PLAN_ZYGOTE ? "/" : "/proc/self/status");
+        if (wrong)
+            return layers_fail(fault, "landlock", 0, wrong);
     } else {
         /* /run is a writable directory of the scratch space that no rule names: only Landlock forbids it. */
         int fd = open("/run/landlock-proof", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -97,10 +97,10 @@ static int verify_landlock(const struct init_plan *plan, struct layers_fault *fa
 static int verify_scope(const struct init_plan *plan, const struct layers_state *state,
                         struct layers_fault *fault)
 {
-    bool reached = !(plan->flags & PLAN_CONTAINER) && kill(getppid(), 0) == 0;
-    if (!state->landlock_scopes || reached)
-        return layers_fail(fault, "landlock_scope", 0, "signals are not kept inside the box");
-    return 0;
+    const char *wrong = plan->flags & PLAN_CONTAINER ? NULL : proof_of_scope();
+    if (!state->landlock_scopes)
+        wrong = "there is no scope for signals";
+    return wrong ? layers_fail(fault, "landlock_scope", 0, wrong) : 0;
 }
 
 static int verify_root(struct layers_fault *fault)
@@ -236,7 +236,7 @@ int verify_descriptors(const struct init_plan *plan, struct layers_fault *fault)
 
 int verify_layers(const struct init_plan *plan, const struct layers_state *state, struct layers_fault *fault)
 {
-    if (hardening_verified(seccomp) && verify_seccomp(state, fault) < 0)
+    if (hardening_verified(seccomp) && verify_seccomp(plan, state, fault) < 0)
         return -1;
     if (verify_privileges(plan, fault) < 0)
         return -1;

@@ -248,6 +248,10 @@ int launch_write_plan(const struct box *box, const struct plan_lists *lists, str
         .write_count = (uint32_t)lists->write_paths.count,
         .device_count = (uint32_t)lists->device_paths.count,
     };
+    if (lists->flags & PLAN_ZYGOTE && lists->flags & PLAN_OWN_UID) {
+        plan.first_uid = box->identity->first_uid;
+        plan.uid_count = box->identity->uid_count;
+    }
     if (!(lists->flags & PLAN_FORKED)) /* a fork has its parent's; the launcher lowers them */
         plan_rlimits(box, &plan);
     const struct string_list *const paths[] = {&lists->read_paths, &lists->write_paths, &lists->device_paths};

@@ -14,6 +14,7 @@ const struct kind kinds[KIND_COUNT] = {
     {.name = "python/process",
      .language = "python",
      .isolation = ISOLATION_PROCESS,
+     .is_forked = true,
      .preloads = true,
      .is_ready = true,
      .lowers = true},
@@ -84,7 +85,8 @@ static bool limits_fit(const struct kind *kind, const struct limits *wanted, con
                          : wanted->value[field] != terms->usual->value[field])
             return false;
     }
-    return !kind->preloads || kind->is_forked || wanted->value[LIMIT_cpus] == terms->usual->value[LIMIT_cpus];
+    bool has_group = kind->isolation == ISOLATION_CONTAINER && kind->is_forked;
+    return !kind->preloads || has_group || wanted->value[LIMIT_cpus] == terms->usual->value[LIMIT_cpus];
 }
 
 int kind_of_spec(const struct spec *spec, const struct kind_terms *terms)

@@ -16,7 +16,7 @@ struct kind {
     bool lowers;    /* its runner puts on the run's limits of processes; else they are as they were */
 };
 
-/* The first is the one that has zygotes. */
+/* The first is the one that a pool always has. */
 enum { KIND_COUNT = 9 };
 extern const struct kind kinds[KIND_COUNT];
 

@@ -87,7 +87,7 @@ static int open_zygote(struct lineage *lineage, struct zygote **ret, struct erro
     spec->limits = *terms->highest;
     for (int i = 0; i < LIMIT_FIELDS; i++)
         spec->limit_set[i] = true;
-    int status = spec_set(spec, "isolation", "container", err);
+    int status = spec_set(spec, "isolation", isolation_names[terms->kind->isolation], err);
     if (status == 0)
         status = spec_set(spec, "image", terms->image, err);
     if (status < 0) {
@@ -212,7 +212,8 @@ int lineage_fork(struct lineage *lineage, struct spare **ret, struct error *err)
     pthread_mutex_unlock(&lineage->lock);
     if (!origin)
         return error_host(err, -EAGAIN, "there is no zygote yet");
-    int status = spare_make(origin->zygote, lineage->terms.usual, lineage->terms.languages, ret, err);
+    int status = spare_make(lineage->terms.kind, origin->zygote, lineage->terms.usual,
+                            lineage->terms.languages, ret, err);
     if (status == 0)
         (*ret)->origin = origin;
     else

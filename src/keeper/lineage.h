@@ -9,6 +9,7 @@ struct lineage;
 
 /* All that is pointed to must outlive it. */
 struct lineage_terms {
+    const struct kind *kind; /* of its forks */
     const struct policy *policy;
     const struct language_table *languages;
     const char *image;

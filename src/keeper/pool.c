@@ -29,6 +29,7 @@ enum {
 struct shelf {
     struct pool *pool;
     struct stock stock;
+    struct lineage *lineage; /* where its kind is forked; NULL: nobody asked for one yet */
     pthread_cond_t changed;
     pthread_t thread;
     bool has_thread;
@@ -42,7 +43,6 @@ struct pool {
     struct language_table languages;
     struct limits limits;  /* of a spare: the operator's defaults, as a validated spec has them */
     struct limits highest; /* that a spare can be given */
-    struct lineage *lineage;
     struct wasm_pool *wasm;
     struct burial *burial;
     struct milestones milestones;
@@ -62,7 +62,7 @@ static void destroy_spare(void *data, struct spare *spare)
     struct pool *pool = data;
     int64_t asked_us = spare->asked_us;
     if (spare->zygote)
-        lineage_destroy_fork(pool->lineage, spare);
+        lineage_destroy_fork(pool->shelves[spare->kind - kinds].lineage, spare);
     else
         spare_destroy(spare);
     milestones_count_cleared(&pool->milestones, asked_us);
@@ -72,7 +72,7 @@ static int make_spare(struct shelf *shelf, struct spare **ret, struct error *err
 {
     struct pool *pool = shelf->pool;
     int status = shelf->stock.kind->is_forked
-                     ? lineage_fork(pool->lineage, ret, err)
+                     ? lineage_fork(shelf->lineage, ret, err)
                      : started_make(&(struct started_terms){.kind = shelf->stock.kind,
                                                             .policy = pool->policy,
                                                             .languages = &pool->languages,
@@ -118,7 +118,7 @@ static enum chore next_chore(struct shelf *shelf, int *ret_wait_ms)
     const struct stock *stock = &shelf->stock;
     int target = stock_target(stock, clock_monotonic_us());
     *ret_wait_ms = 1000;
-    if (stock->kind->is_forked && !lineage_is_ready(pool->lineage))
+    if (stock->kind->is_forked && !lineage_is_ready(shelf->lineage))
         return CHORE_NONE;
     if (stock->count > target)
         return CHORE_SHED;
@@ -144,7 +144,7 @@ static bool must_go(const struct spare *spare, void *data)
     if (spare->started)
         return clock_monotonic_us() - spare->made_us > pool->options.rotate_ms * 1000;
     return shelf->stock.count >= stock_target(&shelf->stock, clock_monotonic_us()) &&
-           lineage_is_old(pool->lineage, spare);
+           lineage_is_old(shelf->lineage, spare);
 }
 
 /* What fails again and again is tried less and less often. A new zygote may change it. A box that cannot be
@@ -194,24 +194,47 @@ static void *keep_stocked(void *data)
     return NULL;
 }
 
-/* With the lock held. Without a thread there are no spares, and runs are cold. */
-static void attend(struct shelf *shelf)
-{
-    if (!shelf->has_thread && !shelf->pool->is_closing)
-        shelf->has_thread = pthread_create(&shelf->thread, NULL, keep_stocked, shelf) == 0;
-    pthread_cond_signal(&shelf->changed);
-}
-
 static void zygote_changed(void *data, const struct error *failure)
 {
-    struct pool *pool = data;
+    struct shelf *shelf = data;
+    struct pool *pool = shelf->pool;
     pthread_mutex_lock(&pool->lock);
     pool->has_failed = failure != NULL;
     if (failure)
         pool->failure = *failure;
     pthread_cond_broadcast(&pool->changed);
-    pthread_cond_signal(&pool->shelves[0].changed);
+    pthread_cond_signal(&shelf->changed);
     pthread_mutex_unlock(&pool->lock);
+}
+
+static int open_lineage(struct shelf *shelf, struct error *err)
+{
+    struct pool *pool = shelf->pool;
+    return lineage_open(&(struct lineage_terms){.kind = shelf->stock.kind,
+                                                .policy = pool->policy,
+                                                .languages = &pool->languages,
+                                                .image = pool->image,
+                                                .preload = &pool->preload,
+                                                .usual = &pool->limits,
+                                                .highest = &pool->highest,
+                                                .rotate_ms = pool->options.rotate_ms,
+                                                .rotate_forks = pool->options.rotate_forks,
+                                                .changed = zygote_changed,
+                                                .data = shelf},
+                        &shelf->lineage, err);
+}
+
+/* With the lock held. Without a thread there are no spares, and runs are cold. */
+static int attend(struct shelf *shelf, struct error *err)
+{
+    int status = 0;
+    if (!shelf->has_thread && !shelf->pool->is_closing) {
+        if (shelf->stock.kind->is_forked && !shelf->lineage)
+            status = open_lineage(shelf, err);
+        shelf->has_thread = status == 0 && pthread_create(&shelf->thread, NULL, keep_stocked, shelf) == 0;
+    }
+    pthread_cond_signal(&shelf->changed);
+    return status;
 }
 
 static int choose_limits(struct pool *pool, struct error *err)
@@ -234,7 +257,7 @@ static void lay_out(struct pool *pool)
     const struct pool_options *options = &pool->options;
     for (int i = 0; i < KIND_COUNT; i++) {
         struct shelf *shelf = &pool->shelves[i];
-        bool is_wanted = kinds[i].is_forked || options->is_wanted[i];
+        bool is_wanted = i == 0 || options->is_wanted[i];
         *shelf = (struct shelf){.pool = pool, .changed = PTHREAD_COND_INITIALIZER};
         stock_init(&shelf->stock, &kinds[i], is_wanted ? options->minimum : 0, options->maximum,
                    options->idle_ms);
@@ -244,22 +267,10 @@ static void lay_out(struct pool *pool)
 static int start_threads(struct pool *pool, struct error *err)
 {
     int status = burial_open(destroy_spare, pool, &pool->burial, err);
-    if (status == 0)
-        status = lineage_open(&(struct lineage_terms){.policy = pool->policy,
-                                                      .languages = &pool->languages,
-                                                      .image = pool->image,
-                                                      .preload = &pool->preload,
-                                                      .usual = &pool->limits,
-                                                      .highest = &pool->highest,
-                                                      .rotate_ms = pool->options.rotate_ms,
-                                                      .rotate_forks = pool->options.rotate_forks,
-                                                      .changed = zygote_changed,
-                                                      .data = pool},
-                              &pool->lineage, err);
     pthread_mutex_lock(&pool->lock);
     for (int i = 0; status == 0 && i < KIND_COUNT; i++)
-        if (kinds[i].is_forked || pool->shelves[i].stock.minimum > 0)
-            attend(&pool->shelves[i]);
+        if (i == 0 || pool->shelves[i].stock.minimum > 0)
+            status = attend(&pool->shelves[i], err);
     pthread_mutex_unlock(&pool->lock);
     return status;
 }
@@ -359,7 +370,7 @@ static int take(struct shelf *shelf, int queued, struct spare **ret, struct erro
     if (spare)
         spare->is_alone = pool->running == 1;
     if (!spare || !shelf->has_thread || is_low(stock))
-        attend(shelf); /* else there is time until the run is over, and no thread in its way */
+        attend(shelf, NULL); /* else there is time until the run is over, and no thread in its way */
     pthread_mutex_unlock(&pool->lock);
     while (dead) {
         struct spare *next = dead->next;
@@ -371,7 +382,7 @@ static int take(struct shelf *shelf, int queued, struct spare **ret, struct erro
         return 0;
     if (!can_fork)
         return -EAGAIN;
-    int status = make_spare(shelf, ret, err);
+    int status = shelf->lineage ? make_spare(shelf, ret, err) : -EAGAIN;
     pthread_mutex_lock(&pool->lock);
     stock->waiting--;
     pool->running -= status < 0;
@@ -405,7 +416,7 @@ static int run_in_spare(struct shelf *shelf, struct spec *spec, const struct sup
     pthread_mutex_lock(&pool->lock);
     pool->running--;
     pool->last_run_us = clock_monotonic_us();
-    attend(shelf);
+    attend(shelf, NULL);
     pthread_mutex_unlock(&pool->lock);
     return status;
 }
@@ -466,7 +477,7 @@ void pool_hint(struct pool *pool, int spares)
 {
     pthread_mutex_lock(&pool->lock);
     stock_hint(&pool->shelves[0].stock, spares, clock_monotonic_us());
-    attend(&pool->shelves[0]);
+    attend(&pool->shelves[0], NULL);
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -475,7 +486,6 @@ void pool_read_state(struct pool *pool, struct pool_state *ret)
     pthread_mutex_lock(&pool->lock);
     int64_t now_us = clock_monotonic_us();
     *ret = (struct pool_state){.running = pool->running, .milestones = &pool->milestones};
-    lineage_read_state(pool->lineage, &ret->zygotes);
     for (int i = 0; i < KIND_COUNT; i++) {
         const struct stock *stock = &pool->shelves[i].stock;
         ret->kinds[i] = (struct pool_kind_state){.name = stock->kind->name,
@@ -484,7 +494,10 @@ void pool_read_state(struct pool *pool, struct pool_state *ret)
                                                  .hits = stock->hits,
                                                  .misses = stock->misses,
                                                  .failures = stock->failures,
-                                                 .spare_bytes = stock->spare_bytes};
+                                                 .spare_bytes = stock->spare_bytes,
+                                                 .zygotes = {.pid = -1}};
+        if (pool->shelves[i].lineage)
+            lineage_read_state(pool->shelves[i].lineage, &ret->kinds[i].zygotes);
     }
     pthread_mutex_unlock(&pool->lock);
     wasm_pool_read_state(pool->wasm, &ret->wasm);
@@ -524,7 +537,8 @@ void pool_close(struct pool *pool)
     }
     wasm_pool_free(pool->wasm);
     burial_close(pool->burial);
-    lineage_close(pool->lineage);
+    for (int i = 0; i < KIND_COUNT; i++)
+        lineage_close(pool->shelves[i].lineage);
     string_list_free(&pool->preload);
     language_table_free(&pool->languages);
     free(pool->image);

@@ -5,9 +5,9 @@
  * runs ever share one. A thread for each kind (kind.h) makes new ones when nobody is waiting, as many as the
  * last seconds' demand asks for, between a minimum and a maximum; what is too many for long is destroyed.
  *
- * Python in containers is forked from a zygote, on demand too when there is no spare. The zygote is exchanged
- * for a new one after so many forks or so much time, and the old one ends with its last fork. Spares of all
- * other kinds are started, each on its own (started.h); without one a run is cold. */
+ * Python is forked from a zygote, one for each engine, on demand too when there is no spare. The zygote is
+ * exchanged for a new one after so many forks or so much time, and the old one ends with its last fork.
+ * Spares of all other kinds are started, each on its own (started.h); without one a run is cold. */
 #pragma once
 
 #include "engine/supervise.h"
@@ -58,12 +58,12 @@ struct pool_kind_state {
     int64_t hits, misses; /* runs that found a spare, and that had to wait for a fork or were cold */
     int64_t failures;     /* spares that could not be made */
     int64_t spare_bytes;  /* private memory of an idle spare, measured on one; 0: none yet */
+    struct lineage_state zygotes;
 };
 
 struct pool_state {
     int running;
     const struct milestones *milestones; /* of all runs; valid as long as the pool is */
-    struct lineage_state zygotes;
     struct pool_kind_state kinds[KIND_COUNT];
     struct wasm_pool_state wasm;
 };

@@ -143,10 +143,11 @@ static json_t *milestones_to_json(const struct milestones *milestones)
 /* What is said of python stands for itself, and again among the kinds. */
 static json_t *kind_to_json(const struct pool_kind_state *kind)
 {
-    return json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I}", "kind", kind->name, "spares", kind->spares,
+    return json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:i}", "kind", kind->name, "spares", kind->spares,
                      "target", kind->target, "hits", (json_int_t)kind->hits, "misses",
-                     (json_int_t)kind->misses, "failures", (json_int_t)kind->failures, "spare_bytes",
-                     (json_int_t)kind->spare_bytes);
+                     (json_int_t)kind->misses, "failures",
+                     (json_int_t)(kind->failures + kind->zygotes.failures), "spare_bytes",
+                     (json_int_t)kind->spare_bytes, "zygote_pid", (int)kind->zygotes.pid);
 }
 
 static int answer_state(struct connection *connection)
@@ -159,16 +160,17 @@ static int answer_state(struct connection *connection)
     json_array_append_new(list, kind_to_json(&(struct pool_kind_state){.name = "wasm",
                                                                        .spares = state.wasm.idle,
                                                                        .hits = state.wasm.hits,
-                                                                       .misses = state.wasm.misses}));
+                                                                       .misses = state.wasm.misses,
+                                                                       .zygotes = {.pid = -1}}));
     const struct pool_kind_state *python = &state.kinds[0];
     json_t *answer = json_pack("{s:i, s:I, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s, s:o, s:o}",
                                "pid", (int)getpid(), "memory_bytes", own_memory_bytes(), "spares",
                                python->spares, "target", python->target, "running", state.running, "zygotes",
-                               state.zygotes.zygotes, "hits", (json_int_t)python->hits, "misses",
-                               (json_int_t)python->misses, "rotations", (json_int_t)state.zygotes.rotations,
-                               "failures", (json_int_t)(python->failures + state.zygotes.failures),
+                               python->zygotes.zygotes, "hits", (json_int_t)python->hits, "misses",
+                               (json_int_t)python->misses, "rotations", (json_int_t)python->zygotes.rotations,
+                               "failures", (json_int_t)(python->failures + python->zygotes.failures),
                                "spare_bytes", (json_int_t)python->spare_bytes, "zygote_pid",
-                               (int)state.zygotes.pid, "failure", pool_failure(connection->service->pool),
+                               (int)python->zygotes.pid, "failure", pool_failure(connection->service->pool),
                                "kinds", list, "milestones", milestones_to_json(state.milestones));
     return wire_send(connection->fd, answer, (struct slice){"", 0}, NULL, 0);
 }

@@ -8,6 +8,7 @@
 #include "keeper/vetting.h"
 #include "os/mount.h"
 #include "os/process.h"
+#include "runtime/program.h"
 #include "runtime/runner.h"
 
 #include <errno.h>
@@ -41,10 +42,10 @@ struct spare *spare_new(const struct kind *kind, const struct language_table *la
     return spare;
 }
 
-int spare_make(struct zygote *zygote, const struct limits *limits, const struct language_table *languages,
-               struct spare **ret, struct error *err)
+int spare_make(const struct kind *kind, struct zygote *zygote, const struct limits *limits,
+               const struct language_table *languages, struct spare **ret, struct error *err)
 {
-    struct spare *spare = spare_new(&kinds[0], languages);
+    struct spare *spare = spare_new(kind, languages);
     if (!spare)
         return error_host(err, -ENOMEM, "no memory for a spare");
     int status = zygote_fork(zygote, limits, &spare->lease, &spare->link, spare->result, err);
@@ -96,11 +97,22 @@ static size_t list_fork_rlimits(const struct limits *limits, struct runner_rlimi
     return RLIMITS_OF_FORK;
 }
 
+/* What the program of a cold run finds. A fork that has namespaces has all of it but the spec's own from its
+ * zygote. */
+static int find_surroundings(const struct spare *spare, struct program *ret, struct error *err)
+{
+    const struct box *box = &spare->lease.box;
+    if (spare->started)
+        return started_program(spare, ret, err);
+    const struct program_paths none = {.runtime = ""};
+    return program_from_language(box, &spare->language->run, &none, NULL, ret, err);
+}
+
 /* Those of a cold box. Seconds of CPU that its start took are the process's, and not the run's. */
 static size_t list_rlimits(const struct spare *spare, struct runner_rlimit *into)
 {
     const struct box *box = &spare->lease.box;
-    if (spare->zygote)
+    if (spare->zygote && box->engine->isolation == ISOLATION_CONTAINER)
         return list_fork_rlimits(box->limits, into);
     struct launch_rlimit rows[PLAN_RLIMITS];
     size_t listed = launch_list_rlimits(box, rows), count = 0;
@@ -178,11 +190,12 @@ static int give_program(struct spare *spare, const struct spec *spec, const stru
     bool is_held = vet && vetting_holds(spec);
     order.vet = vet;
     scope_buffer frame = {0};
-    int status = spare->started ? started_program(spare, &program, err) : 0;
-    if (spare->started) {
+    bool is_plain = box->engine->isolation == ISOLATION_PROCESS;
+    int status = spare->started || is_plain ? find_surroundings(spare, &program, err) : 0;
+    if (spare->started)
         order.command = &program.arguments;
+    if (spare->started || is_plain)
         order.environment = &program.environment;
-    }
     bool is_late = spare->kind->preloads; /* it has things to do while we write its file */
     order.waits = is_late || is_held;
     if (status == 0 && !is_late)

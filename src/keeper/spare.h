@@ -25,8 +25,8 @@ struct spare {
 struct spare *spare_new(const struct kind *kind, const struct language_table *languages);
 
 /* A fork. */
-int spare_make(struct zygote *zygote, const struct limits *limits, const struct language_table *languages,
-               struct spare **ret, struct error *err);
+int spare_make(const struct kind *kind, struct zygote *zygote, const struct limits *limits,
+               const struct language_table *languages, struct spare **ret, struct error *err);
 
 /* Gives a box that waits other limits from outside. */
 int spare_take_limits(struct spare *spare, const struct limits *wanted, struct error *err);

@@ -1,5 +1,6 @@
 #include "keeper/zygote.h"
 
+#include "base/clock.h"
 #include "base/scope.h"
 #include "keeper/run.h"
 #include "os/landlock.h"
@@ -14,6 +15,7 @@
 enum {
     READY_MS = 20000,
     PRELOAD_MS = 120000,
+    MEASURE_MS = 1000,
     FOREVER_MS = INT32_MAX, /* 24 days: it is rotated long before */
 };
 
@@ -28,8 +30,11 @@ struct zygote {
     pthread_mutex_t words_lock; /* of what it says; orders are the engine's to keep apart */
     pthread_mutex_t lock;       /* of what follows, which the thread writes */
     pthread_cond_t changed;
-    struct box *box; /* the thread's; NULL before and after */
-    int forks;       /* being made, or not gone yet */
+    struct box *box;      /* the thread's; NULL before and after */
+    int64_t memory_bytes; /* when it was last looked at; -1: not since it was asked */
+    int64_t base_bytes;   /* before it imported anything: what forks have more than that is not their runs' */
+    int64_t debt_bytes;   /* how much that is, measured on the first of them; -1: not yet */
+    int forks;            /* being made, or not gone yet */
     bool is_over;
     int status;
     struct error error;
@@ -59,6 +64,57 @@ static void box_ended(void *data)
     pthread_mutex_unlock(&zygote->lock);
 }
 
+static void box_measured(void *data, int64_t elapsed_us, const struct measurement *now)
+{
+    struct zygote *zygote = data;
+    (void)elapsed_us;
+    pthread_mutex_lock(&zygote->lock);
+    if (zygote->memory_bytes < 0)
+        pthread_cond_broadcast(&zygote->changed);
+    zygote->memory_bytes = now->memory_bytes;
+    pthread_mutex_unlock(&zygote->lock);
+}
+
+static bool is_plain(const struct zygote *zygote)
+{
+    return zygote->spec->isolation == ISOLATION_PROCESS;
+}
+
+/* Groups count what a fork has of its own, and a watchdog what it can see: there a bare interpreter is the
+ * measure. */
+static void note_base(struct zygote *zygote)
+{
+    int64_t until_us = clock_monotonic_us() + MEASURE_MS * 1000;
+    if (!is_plain(zygote))
+        return;
+    pthread_mutex_lock(&zygote->lock);
+    zygote->memory_bytes = -1;
+    while (zygote->memory_bytes < 0 && !zygote->is_over && clock_monotonic_us() < until_us)
+        clock_wait(&zygote->changed, &zygote->lock, MEASURE_MS);
+    zygote->base_bytes = zygote->memory_bytes > 0 ? zygote->memory_bytes : 0;
+    pthread_mutex_unlock(&zygote->lock);
+}
+
+/* What a fork has before there is a run. It is the same for all, and to look takes longer than to fork. */
+static void note_debt(struct zygote *zygote, struct box *box)
+{
+    struct measurement now = {0};
+    if (!is_plain(zygote))
+        return;
+    pthread_mutex_lock(&zygote->lock);
+    int64_t bytes = zygote->debt_bytes;
+    pthread_mutex_unlock(&zygote->lock);
+    if (bytes < 0) {
+        box->engine->measure(box, &now);
+        bytes = zygote->base_bytes ? now.memory_bytes - zygote->base_bytes : 0;
+        bytes = bytes > 0 ? bytes : 0;
+        pthread_mutex_lock(&zygote->lock);
+        zygote->debt_bytes = bytes;
+        pthread_mutex_unlock(&zygote->lock);
+    }
+    box->debt.memory_bytes = bytes;
+}
+
 static void *zygote_main(void *data)
 {
     struct zygote *zygote = data;
@@ -68,6 +124,7 @@ static void *zygote_main(void *data)
                                     .with_channel = true,
                                     .forkable = true,
                                     .is_for_others = true,
+                                    .progress = box_measured,
                                     .started = box_started,
                                     .ended = box_ended,
                                     .lifetime_ms = FOREVER_MS};
@@ -105,6 +162,7 @@ static int preload(struct zygote *zygote, const struct string_list *modules, str
     int status = runner_link_await_ready(&zygote->link, READY_MS, err);
     if (status < 0)
         return status;
+    note_base(zygote);
     status = runner_write_preload(&frame, modules, true);
     if (status == 0)
         status = runner_link_send(&zygote->link, &frame, NULL, 0);
@@ -112,7 +170,7 @@ static int preload(struct zygote *zygote, const struct string_list *modules, str
         return status;
     frame.length = 0;
     if (status == 0)
-        status = runner_write_zygote(&frame, zygote->landlock_abi);
+        status = runner_write_zygote(&frame, zygote->landlock_abi, is_plain(zygote));
     if (status == 0)
         status = runner_link_send(&zygote->link, &frame, NULL, 0);
     return status < 0 ? error_host(err, status, "the zygote cannot be told what to do")
@@ -132,6 +190,7 @@ int zygote_open(struct spec *spec, const struct policy *policy, const struct str
                               .policy = policy,
                               .link = RUNNER_LINK_UNSET,
                               .cancel_fd = stop_fd,
+                              .debt_bytes = -1,
                               .words_lock = PTHREAD_MUTEX_INITIALIZER,
                               .lock = PTHREAD_MUTEX_INITIALIZER,
                               .changed = PTHREAD_COND_INITIALIZER};
@@ -199,6 +258,7 @@ int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease
         status = status < 0 ? explain(zygote, status, err) : 0;
     }
     if (status == 0) {
+        note_debt(zygote, &ret->box);
         ret_link->fd = fcntl(ret->box.channel_fd, F_DUPFD_CLOEXEC, 0);
         status = ret_link->fd < 0 ? error_host(err, -errno, "no descriptor for a fork") : 0;
     }

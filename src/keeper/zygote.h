@@ -1,10 +1,11 @@
 /* A zygote: an interpreter in a box that has imported what most runs need, and is forked for each of them.
  *
- * Theory of operation. It is a box as any other, made by the same code and under the same layers, whose
- * program is the runner and never gets any user's code. Each fork of it (engine.fork) is a box with
- * namespaces, groups, user, root and streams of its own, that waits for its first order. What a fork does
- * never reaches the zygote: there is no descriptor to it, and its processes cannot be named. Because pid
- * namespaces nest, the forks end with their zygote: one that is retired lives until its last fork is gone. */
+ * Theory of operation. It is a box as any other, made by the same code and under the same layers (in the
+ * process engine: engine/process/fork_server.h says which), whose program is the runner and never gets any
+ * user's code. Each fork of it (engine.fork) is a box with all that a box of its engine has of its own, that
+ * waits for its first order. What a fork does never reaches the zygote: there is no descriptor to it, and its
+ * processes cannot be named, or not be signalled. Because pid namespaces nest, the forks end with their
+ * zygote: one that is retired lives until its last fork is gone. */
 #pragma once
 
 #include "keeper/lease.h"

@@ -28,6 +28,32 @@ int capabilities_drop_all(void)
     return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
+int capabilities_inherit(uint64_t mask)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &header, data) < 0)
+        return -errno;
+    for (int i = 0; i < 2; i++)
+        data[i].inheritable = (uint32_t)(mask >> (32 * i));
+    return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+int capabilities_keep(uint64_t mask)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    for (int i = 0; i < 2; i++)
+        data[i].effective = data[i].permitted = data[i].inheritable = (uint32_t)(mask >> (32 * i));
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+        syscall(SYS_capset, &header, data) < 0)
+        return -errno;
+    for (int capability = 0; capability < CAPABILITY_NUMBERS; capability++)
+        if (mask >> capability & 1 && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) < 0)
+            return -errno;
+    return 0;
+}
+
 int capabilities_raise(void)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -51,10 +77,15 @@ static bool capabilities_read(uint64_t *ret_effective, uint64_t *ret_permitted)
     return true;
 }
 
-bool capabilities_are_none(void)
+bool capabilities_are(uint64_t mask)
 {
     uint64_t effective, permitted;
-    return capabilities_read(&effective, &permitted) && effective == 0 && permitted == 0;
+    return capabilities_read(&effective, &permitted) && effective == mask && permitted == mask;
+}
+
+bool capabilities_are_none(void)
+{
+    return capabilities_are(0);
 }
 
 bool capabilities_bounding_is_empty(void)

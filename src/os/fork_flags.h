@@ -14,4 +14,8 @@ enum {
 
     /* The forked interpreter: inside its groups by now, so that they are the root of what it sees of them. */
     FORK_PROGRAM_FLAGS = CLONE_NEWCGROUP | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | FORK_EXIT_SIGNAL,
+
+    /* Both without namespaces: the filter has nothing to ask about. */
+    FORK_PLAIN_FLAGS = CLONE_VM | CLONE_VFORK | FORK_EXIT_SIGNAL,
+    FORK_PLAIN_PROGRAM_FLAGS = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | FORK_EXIT_SIGNAL,
 };

@@ -288,10 +288,11 @@ int runner_write_fork(struct buffer *into, int landlock_abi)
                        (struct slice){"", 0});
 }
 
-int runner_write_zygote(struct buffer *into, int landlock_abi)
+int runner_write_zygote(struct buffer *into, int landlock_abi, bool is_plain)
 {
-    return write_frame(into, json_pack("{s:s, s:i}", "type", "zygote", "landlock", landlock_abi),
-                       (struct slice){"", 0});
+    return write_frame(
+        into, json_pack("{s:s, s:i, s:b}", "type", "zygote", "landlock", landlock_abi, "plain", is_plain),
+        (struct slice){"", 0});
 }
 
 int runner_write_preload(struct buffer *into, const struct string_list *modules, bool for_forks)

@@ -110,9 +110,10 @@ int runner_write_question(struct buffer *into, struct slice code);
 /* Tells it to fork itself into the box whose descriptors come with the frame. */
 int runner_write_fork(struct buffer *into, int landlock_abi);
 
-/* Tells it to do nothing but that from now on, for every frame that brings descriptors. Answered by `ready`,
- * which must be waited for: what comes before would be read by the interpreter. */
-int runner_write_zygote(struct buffer *into, int landlock_abi);
+/* Tells it to do nothing but that from now on, for every frame that brings descriptors; with `is_plain` into
+ * boxes without namespaces. Answered by `ready`, which must be waited for: what comes before would be read by
+ * the interpreter. */
+int runner_write_zygote(struct buffer *into, int landlock_abi, bool is_plain);
 
 /* Tells it to import these, and perhaps to get ready to be forked many times; answered by `ready`. */
 int runner_write_preload(struct buffer *into, const struct string_list *modules, bool for_forks);

@@ -13,10 +13,12 @@ def warm():
     if not box.WARM:
         yield
         return
-    with keeper.Keeper("--spares", "4", "--preload", "json") as kept:
+    with keeper.Keeper("--spares", "4", "--preload", "json", "--language", "python/process") as kept:
+        kept.await_spares("python/process")
         yield
-        state = kept.state()
-    assert state["hits"] + state["misses"] > 50, "the runs were not warm"
+        for kind in ("python", "python/process"):
+            state = kept.kind(kind)
+            assert state["hits"] + state["misses"] > 20, f"the runs were not warm: {state}"
 
 
 @pytest.fixture(autouse=True)

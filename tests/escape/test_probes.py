@@ -10,7 +10,8 @@ CASES = [(probe, engine) for probe in world_module.probes() for engine in probe.
 # These are about where the launcher put the program; the trampoline has put it into /tmp itself. How a warm box keeps its
 # code is in integration/test_warm.py.
 ABOUT_THE_CODE = {"code_is_mounted_read_only", "own_program_cannot_be_rewritten", "program_directory_is_not_writable"}
-WARM = [(probe, warm) for warm, engine in (("warm", "container"), ("warm container", "container"), ("warm process", "process"))
+WARM = [(probe, warm) for warm, engine in (("forked container", "container"), ("forked process", "process"),
+                                              ("warm container", "container"), ("warm process", "process"))
         for probe in world_module.probes() if engine in probe.engines and probe.name not in ABOUT_THE_CODE]
 GVISOR = [(probe, "gvisor") for probe in gvisor.asked(world_module.probes())]
 NAMES = [f"{engine}-{probe.name}" for probe, engine in CASES]

@@ -93,16 +93,18 @@ class World:
     def _keep(self):
         """A keeper that has all that a launcher must not hand on."""
         if self.keeper is None:
-            self.keeper = keeper.Keeper("--preload", "numpy", "--language", "bash,bash/process", env=self.launcher_env,
+            self.keeper = keeper.Keeper("--preload", "numpy", "--language", "bash,bash/process,python/process", env=self.launcher_env,
                                         pass_fds=(self.canary_fd, self.tcp.fileno()))
 
-    def _run_warm(self, *probe_arguments, **options):
-        """In a box that was forked."""
-        before = self.keeper.state()
-        result = box.run("--warm", *self._given(probe_arguments[0]), "-e", box.TRAMPOLINE, "/tmp/program", "comes",
-                         *probe_arguments,
-                         input=box.PROBE.read_bytes(), **options)
-        after = self.keeper.state()
+    def _run_forked(self, engine, *probe_arguments, **options):
+        """In a box that was forked, beforehand or on demand."""
+        kind = "python" if engine == "container" else f"python/{engine}"
+        if self.keeper.kind(kind)["zygote_pid"] < 0:
+            self.keeper.await_spares(kind)
+        before = self.keeper.kind(kind)
+        result = box.run("--warm", "--isolation", engine, *self._given(probe_arguments[0]), "-e", box.TRAMPOLINE, "/tmp/program",
+                         "comes", *probe_arguments, input=box.PROBE.read_bytes(), **options)
+        after = self.keeper.kind(kind)
         assert after["hits"] + after["misses"] > before["hits"] + before["misses"], "the run was not warm"
         return result
 
@@ -120,8 +122,9 @@ class World:
     def run(self, engine, *probe_arguments, weaken=None, **options):
         if engine.startswith("warm"):
             self._keep()
-        if engine == "warm":
-            return self._run_warm(*probe_arguments, **options)
+        if engine.startswith("forked"):
+            self._keep()
+            return self._run_forked(engine.partition(" ")[2], *probe_arguments, **options)
         if engine.startswith("warm"):
             return self._run_started(engine.partition(" ")[2], *probe_arguments, **options)
         return box.run(*self.arguments(*probe_arguments), engine=engine, weaken=weaken, env=self.launcher_env,

@@ -1,4 +1,4 @@
-"""Spares that are started, each on its own: javascript, bash, and all that the process engine runs."""
+"""Spares that are started, each on its own: javascript and bash; and with them what the process engine forks."""
 import os
 import signal
 import subprocess

@@ -51,25 +51,26 @@ def raw(*args, weaken=None, verify=False, input=b"", timeout=120, env=None, user
             environment["CLOCHE_WEAKEN_VERIFY"] = "1"
     environment.update(env or {})
     command = [*prefix, str(program or (WEAK if weaken is not None else CLOCHE)), *map(str, args)]
-    return subprocess.run(command, input=input, capture_output=True, timeout=timeout, env=environment, user=user,
+    return subprocess.run(command, input=input, capture_output=True, timeout=timeout, env=environment, user=user, group=user,
                           cwd=cwd, pass_fds=pass_fds, extra_groups=[] if user is not None else None)
 
 
-WARM = os.environ.get("CLOCHE_TEST_WARM") == "1"  # runs of the container engine take boxes of a keeper that is running
+WARM = os.environ.get("CLOCHE_TEST_WARM") == "1"  # runs take boxes of a keeper that is running
 
 # Becomes the command that a test wants to run, in place of the interpreter that a keeper had ready. A program of the
 # host's cannot be granted to such a box: it comes as stdin.
 TRAMPOLINE = """
 import os, sys
 path, comes = sys.argv[1], sys.argv[2] == "comes"
+program = os.environ["TMPDIR"] + "/program"
 if comes:
-    with open("/tmp/program", "wb") as file:
+    with open(program, "wb") as file:
         file.write(sys.stdin.buffer.read())
-    os.chmod("/tmp/program", 0o755)
+    os.chmod(program, 0o755)
     null = os.open("/dev/null", os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
-os.execvp("/tmp/program" if comes else path, [path, *sys.argv[3:]])
+os.execvp(program if comes else path, [path, *sys.argv[3:]])
 """
 
 
@@ -92,7 +93,7 @@ def warmed(args, options):
 
 def run(*args, engine=None, **options):
     """cloche run --json ARGS, parsed."""
-    if WARM and engine in (None, "container") and options.get("weaken") is None:
+    if WARM and options.get("weaken") is None:
         args = warmed(args, options)
     chosen = ["--isolation", engine] if engine else []
     done = raw("run", "--json", *chosen, *args, **options)

@@ -48,9 +48,11 @@ def processes():
 
 
 class Keeper:
-    def __init__(self, *arguments, env=None, pass_fds=(), program=None, warm=True, minimum=2):
+    def __init__(self, *arguments, env=None, pass_fds=(), program=None, warm=True, minimum=2, user=None):
+        self.whose = {"env": env, "user": user}
         self.process = subprocess.Popen([program or box.CLOCHE, "keep", "--quiet", *map(str, arguments)],
-                                        env={**os.environ, **(env or {})}, pass_fds=pass_fds,
+                                        env={**os.environ, **(env or {})}, pass_fds=pass_fds, user=user, group=user,
+                                        extra_groups=[] if user is not None else None,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         try:
             self.await_state(lambda state: not warm or state["spares"] >= minimum)
@@ -59,7 +61,7 @@ class Keeper:
             raise
 
     def state(self):
-        done = box.raw("keep", "--state")
+        done = box.raw("keep", "--state", **self.whose)
         assert done.returncode == 0, done
         return json.loads(done.stdout)
 
@@ -67,7 +69,7 @@ class Keeper:
         deadline = time.monotonic() + seconds
         while True:
             assert self.process.poll() is None, self.process.stderr.read()
-            done = box.raw("keep", "--state")
+            done = box.raw("keep", "--state", **self.whose)
             state = json.loads(done.stdout) if done.returncode == 0 else None
             if state and state["pid"] == self.process.pid and is_so(state):
                 return state

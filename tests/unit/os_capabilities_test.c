@@ -57,6 +57,31 @@ static void permitted_ones_can_be_raised_until_they_are_dropped(void **state)
     in_child(inherited_body, NULL);
 }
 
+static void kept_body(void *data)
+{
+    const uint64_t kept = UINT64_C(1) << CAP_SETUID | UINT64_C(1) << CAP_SETGID;
+    (void)data;
+    must(capabilities_inherit(kept) == 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0);
+    must(capabilities_drop_bounding() == 0);
+    must(setresuid(SOME_USER, SOME_USER, SOME_USER) == 0);
+    must(capabilities_keep(kept) == 0);
+    must(capabilities_are(kept) && !capabilities_are(kept | UINT64_C(1) << CAP_CHOWN) &&
+         !capabilities_are_none());
+    must(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_SETUID, 0, 0) == 1); /* so it outlives an exec */
+    must(capabilities_keep(kept) == 0);                                        /* again, by init's child */
+    must(capabilities_keep(kept | UINT64_C(1) << CAP_CHOWN) == -EPERM);
+    must(setresuid(SOME_USER + 1, SOME_USER + 1, SOME_USER + 1) == 0);
+    must(capabilities_drop_all() == 0 && capabilities_are_none());
+    must(setresuid(SOME_USER, SOME_USER, SOME_USER) < 0 && errno == EPERM);
+}
+
+static void some_are_kept_without_the_others(void **state)
+{
+    (void)state;
+    need_root();
+    in_child(kept_body, NULL);
+}
+
 static void user_body(void *data)
 {
     (void)data;
@@ -78,6 +103,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_are_given_up_for_good),
         cmocka_unit_test(permitted_ones_can_be_raised_until_they_are_dropped),
+        cmocka_unit_test(some_are_kept_without_the_others),
         cmocka_unit_test(ordinary_user_has_none_and_may_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

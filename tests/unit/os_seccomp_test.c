@@ -35,8 +35,12 @@ static const struct {
     PROGRAM(POLICY_CONTAINER_GRANTED, seccomp_program_container_granted),
     PROGRAM(POLICY_PROCESS, seccomp_program_process),
     PROGRAM(POLICY_PROCESS_SHARED_UID, seccomp_program_process_shared_uid),
+    PROGRAM(POLICY_PROCESS_ZYGOTE, seccomp_program_process_zygote),
 #undef PROGRAM
 };
+
+/* Those that somebody's code wears; a zygote's comes after them. */
+enum { BOX_VARIANTS = POLICY_PROCESS_ZYGOTE };
 
 /* ---- the interpreter ---- */
 
@@ -164,6 +168,24 @@ static void check_row(const struct policy_row *row, enum policy_variant variant,
 
 /* ---- the table itself ---- */
 
+/* A fork of a zygote wears the zygote's filter and, inside, one of the process engine's; the kernel takes the
+ * strictest answer, and of two errors that of the inner one. It must be the inner one's in every case, as in
+ * a box without a zygote. */
+static void check_zygote(const struct policy_row *row, const uint64_t *arguments)
+{
+    static const enum policy_variant inner[] = {POLICY_PROCESS, POLICY_PROCESS_SHARED_UID};
+    enum policy_verdict outer = filter_answer(POLICY_PROCESS_ZYGOTE, number_of(row), arguments);
+    for (size_t i = 0; i < sizeof inner / sizeof *inner && outer != VERDICT_ALLOW; i++) {
+        enum policy_verdict own = filter_answer(inner[i], number_of(row), arguments);
+        bool is_error = outer == VERDICT_EPERM || outer == VERDICT_ENOSYS || outer == VERDICT_ENOTSUP;
+        if (!is_error || own == VERDICT_ALLOW || own == VERDICT_ASK || own == VERDICT_KILL)
+            fail_msg("%s(%#llx, %#llx, %#llx): %s in a zygote, %s in %s", row->name,
+                     (unsigned long long)arguments[0], (unsigned long long)arguments[1],
+                     (unsigned long long)arguments[2], verdict_names[outer], verdict_names[own],
+                     programs[inner[i]].name);
+    }
+}
+
 static void every_variant_has_a_program(void **state)
 {
     (void)state;
@@ -212,7 +234,7 @@ static void boxes_without_namespaces_are_never_freer(void **state)
     for (size_t i = 0; i < policy_row_count; i++) {
         const struct policy_row *row = &policy_rows[i];
         if (row->verdict[POLICY_CONTAINER] != VERDICT_ALLOW && !row->checks)
-            for (int variant = 0; variant < POLICY_VARIANTS; variant++)
+            for (int variant = 0; variant < BOX_VARIANTS; variant++)
                 if (row->verdict[variant] == VERDICT_ALLOW)
                     fail_msg("%s is refused in a container and allowed in %s", row->name,
                              programs[variant].name);
@@ -228,7 +250,7 @@ static void every_row_answers_as_the_table_says(void **state)
 {
     (void)state;
     static const uint64_t none[6];
-    for (size_t i = 0; i < policy_row_count; i++)
+    for (size_t i = 0; i < policy_row_count; i++, check_zygote(&policy_rows[i - 1], none))
         for (int variant = 0; variant < POLICY_VARIANTS; variant++) {
             check_row(&policy_rows[i], (enum policy_variant)variant, none);
             assert_int_equal(seccomp_call_verdict((enum policy_variant)variant, number_of(&policy_rows[i])),
@@ -262,6 +284,7 @@ static void every_check_of_arguments_answers_as_the_table_says(void **state)
             }
             for (int variant = 0; variant < POLICY_VARIANTS; variant++)
                 check_row(row, (enum policy_variant)variant, arguments);
+            check_zygote(row, arguments);
         }
     }
 }
@@ -387,7 +410,7 @@ static void dangerous_calls_are_refused_whatever_their_arguments(void **state)
         int number = seccomp_syscall_resolve_name_arch(SCMP_ARCH_X86_64, dangerous[i]);
         if (number < 0)
             fail_msg("libseccomp does not know %s", dangerous[i]);
-        for (int variant = 0; variant < POLICY_VARIANTS; variant++)
+        for (int variant = 0; variant < BOX_VARIANTS; variant++)
             for (uint64_t fill = 0; fill < 3; fill++) {
                 uint64_t arguments[6];
                 memset(arguments, fill == 0 ? 0 : fill == 1 ? 0xff : 0x01, sizeof arguments);
@@ -408,7 +431,7 @@ static void mounting_and_changing_namespaces_ends_the_box(void **state)
         "mount", "umount2", "pivot_root",        "fsopen",     "move_mount", "open_tree",
         "setns", "bpf",     "open_by_handle_at", "kexec_load", "init_module"};
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
-        for (int variant = 0; variant < POLICY_VARIANTS; variant++)
+        for (int variant = 0; variant < BOX_VARIANTS; variant++)
             assert_int_equal(answer_with((enum policy_variant)variant, ending[i], 0, 0), VERDICT_KILL);
 }
 
@@ -609,12 +632,39 @@ static void ending_body(void *data)
 static void without_a_listener_the_kernel_kills(void **state)
 {
     (void)state;
-    for (int i = 0; i < POLICY_VARIANTS; i++) {
+    for (int i = 0; i < BOX_VARIANTS; i++) {
         enum policy_variant variant = (enum policy_variant)i;
         int status = child_run(ending_body, &variant);
         assert_true(WIFSIGNALED(status));
         assert_int_equal(WTERMSIG(status), SIGSYS);
     }
+}
+
+static void ids_body(void *data)
+{
+    const uint32_t first = 2000000, own = first + 5, foreign = first + 100;
+    (void)data;
+    must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    must(seccomp_ids_install(first, 100) == 0);
+    must(syscall(SYS_setgroups, 1, &own) < 0 && errno == EPERM);
+    must(syscall(SYS_setgroups, 0, NULL) == 0);
+    must(syscall(SYS_setresgid, own, own, foreign) < 0 && errno == EPERM);
+    must(syscall(SYS_setresgid, own, 0, own) < 0 && errno == EPERM);
+    must(syscall(SYS_setresgid, first - 1, own, own) < 0 && errno == EPERM);
+    must(syscall(SYS_setregid, own, foreign) < 0 && errno == EPERM);
+    must(syscall(SYS_setgid, 0) < 0 && errno == EPERM);
+    must(syscall(SYS_setfsuid, foreign) < 0 && errno == EPERM);
+    must(syscall(SYS_setresgid, first, own, first + 99) == 0);
+    must(syscall(SYS_setreuid, own, -1) == 0 && syscall(SYS_setresuid, own, own, own) == 0);
+    must(getuid() == own && geteuid() == own && getegid() == own);
+}
+
+static void only_ids_of_the_range_can_be_taken(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip_because("only root can take ids");
+    in_child(ids_body, NULL);
 }
 
 static void unprepared_body(void *data)
@@ -694,6 +744,7 @@ int main(void)
         cmocka_unit_test(what_every_program_does_is_allowed),
         cmocka_unit_test(worn_filter_answers_as_the_table_says),
         cmocka_unit_test(without_a_listener_the_kernel_kills),
+        cmocka_unit_test(only_ids_of_the_range_can_be_taken),
         cmocka_unit_test(failure_to_install_is_told),
         cmocka_unit_test(with_a_listener_the_supervisor_is_told_the_call),
     };

@@ -37,7 +37,7 @@ def prepare():
     global _libc
     _libc = ctypes.CDLL(None, use_errno=True)
     _library.cloche_zygote.restype = ctypes.c_long
-    _library.cloche_zygote.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+    _library.cloche_zygote.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
     _library.cloche_farewell.restype = None
     _library.cloche_farewell.argtypes = [ctypes.c_int]
     _library.cloche_fork.restype = ctypes.c_long
@@ -144,16 +144,31 @@ def forget_fonts():
         fonts.cache_clear()
 
 
-def serve_as_zygote(channel_fd, landlock_abi):
-    """Returns in a copy; in the zygote itself only when the host is gone."""
+def forget_places():
+    """Paths that libraries keep from the first time that they asked for them."""
+    tempfile = sys.modules.get("tempfile")
+    if tempfile:
+        tempfile.tempdir = None
+    matplotlib = sys.modules.get("matplotlib")
+    for name in ("get_configdir", "get_cachedir"):  # whose own decorator keeps the value in a closure
+        for cell in getattr(getattr(matplotlib, name, None), "__closure__", None) or ():
+            if cell.cell_contents is True:
+                cell.cell_contents = False
+
+
+def serve_as_zygote(channel_fd, landlock_abi, is_plain):
+    """Returns in a copy; in the zygote itself only when the host is gone. `is_plain`: copies have no namespaces, so that each
+    has other directories than we have."""
     library = prepare()
+    if is_plain:
+        forget_places()
     address = _thread_id_address()
     has_hooks = seeds.need_hooks(library)
     script.leave = library.cloche_farewell
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # copies that end are nobody's to ask about
     if has_hooks:
         ctypes.pythonapi.PyOS_BeforeFork()
-    is_over = library.cloche_zygote(channel_fd, address, landlock_abi)
+    is_over = library.cloche_zygote(channel_fd, address, landlock_abi, is_plain)
     if is_over:
         os._exit(0)
     if has_hooks:

@@ -112,7 +112,7 @@ class Runner:
                 script.unheard(self.learn_pages)
                 forking.check()
                 self.say_ready()  # and not a byte is read by us from now on
-                forking.serve_as_zygote(self.channel.fd, header.get("landlock", 0))
+                forking.serve_as_zygote(self.channel.fd, header.get("landlock", 0), header.get("plain", False))
             elif header.get("type") == "preload":
                 preload.load(header.get("modules", []), header.get("forks", True))
                 self.say_ready()

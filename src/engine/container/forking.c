@@ -6,6 +6,7 @@
 #include "engine/container/identity.h"
 #include "engine/container/inspect.h"
 #include "engine/container/room.h"
+#include "engine/fork_talk.h"
 #include "engine/launch.h"
 #include "engine/notify.h"
 #include "os/fork_flags.h"
@@ -32,7 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STEP_MS = 10000, COPY_MS = 60000, LOOK_NS = 50000000 };
+enum { COPY_MS = 60000, LOOK_NS = 50000000 };
 
 struct member {
     struct member *next;
@@ -206,64 +207,6 @@ bool forking_answer(struct box *box, const char **ret_call)
     return concerns(box, &call); /* not answered: the call waits until its box is gone */
 }
 
-/* Until there is something on the new box's control socket; the program may talk meanwhile. */
-static int await_word(int control_fd, const struct fork_request *request, struct error *err)
-{
-    struct pollfd polled[] = {{.fd = control_fd, .events = POLLIN},
-                              {.fd = request->words_fd, .events = POLLIN}};
-    int64_t until_us = clock_monotonic_us() + STEP_MS * 1000;
-    for (;;) {
-        int64_t left_ms = (until_us - clock_monotonic_us()) / 1000;
-        int ready = left_ms > 0 ? poll(polled, 2, (int)left_ms) : 0;
-        if (ready < 0 && errno == EINTR)
-            continue;
-        if (ready <= 0)
-            return error_host(err, -ETIMEDOUT, "the program did not fork within %d s", STEP_MS / 1000);
-        if (polled[0].revents)
-            return 0;
-        if (!request->refuses || request->refuses(request->data))
-            return error_host(err, -ECANCELED, "the program did not fork");
-    }
-}
-
-/* Waits for the first process of the new box to say that it is there; the kernel says who it is. */
-static pid_t await_first_process(int control_fd, const struct fork_request *request, struct error *err)
-{
-    union {
-        char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int) * 4)];
-        struct cmsghdr align;
-    } space = {0};
-    struct init_message message;
-    struct iovec vector = {&message, sizeof message};
-    struct msghdr header = {.msg_iov = &vector,
-                            .msg_iovlen = 1,
-                            .msg_control = space.bytes,
-                            .msg_controllen = sizeof space.bytes};
-    int status = await_word(control_fd, request, err);
-    if (status < 0)
-        return status;
-    ssize_t length = recvmsg(control_fd, &header, MSG_CMSG_CLOEXEC);
-    pid_t pid = -1;
-    for (struct cmsghdr *item = CMSG_FIRSTHDR(&header); item; item = CMSG_NXTHDR(&header, item)) {
-        if (item->cmsg_level != SOL_SOCKET)
-            continue;
-        struct ucred who;
-        if (item->cmsg_type == SCM_CREDENTIALS) {
-            memcpy(&who, CMSG_DATA(item), sizeof who);
-            pid = who.pid;
-        } else if (item->cmsg_type == SCM_RIGHTS) { /* none is expected: what came must not stay */
-            for (size_t i = 0; i < (item->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
-                int fd;
-                memcpy(&fd, CMSG_DATA(item) + i * sizeof fd, sizeof fd);
-                close(fd);
-            }
-        }
-    }
-    if (length != (ssize_t)sizeof message || message.kind != INIT_ENTERED || pid <= 0)
-        return error_host(err, length < 0 ? -errno : -EPROTO, "the program could not fork");
-    return pid;
-}
-
 /* The number of a process in its own pid namespace; 0: unknown. */
 static long inner_pid_of(pid_t pid)
 {
@@ -382,30 +325,17 @@ int forking_show_inputs(struct box *box, struct error *err)
     return status;
 }
 
-static size_t list_descriptors(const struct box *child, const struct launch *launch, int *into)
-{
-    const int wanted[] = {launch->child_control, launch->plan_fd,      launch->init_fd,
-                          launch->child_stdin,   launch->child_stdout, launch->child_stderr,
-                          launch->child_channel};
-    size_t count = sizeof wanted / sizeof *wanted;
-    memcpy(into, wanted, sizeof wanted);
-    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
-        if (child->group.join_fd[i] >= 0)
-            into[count++] = child->group.join_fd[i];
-    return count;
-}
-
 /* From the order to a first process that is in its groups and has its user. */
 static int make_first_process(struct box *parent, struct box *child, const struct launch *launch,
                               const struct fork_request *request, struct error *err)
 {
     int fds[PROCESS_DESCRIPTORS_MAX];
-    size_t count = list_descriptors(child, launch, fds);
+    size_t count = fork_list_descriptors(child, launch, fds);
     let_pass(parent->family, parent->program_pid, 0);
     int status = request->order(request->data, fds, count);
     if (status < 0)
         return error_host(err, status, "the program cannot be told to fork");
-    pid_t pid = await_first_process(child->control_fd, request, err);
+    pid_t pid = fork_await_first_process(child, request, err);
     if (pid < 0)
         return pid;
     scope_fd pidfd = process_pidfd_open(pid);
@@ -501,34 +431,19 @@ static int join_family(struct box *parent, struct box *child, struct error *err)
     return status < 0 ? error_host(err, status, "no memory for a family of boxes") : 0;
 }
 
-/* The program says, once, that it has given up all that it had from its parent. */
-static int await_program(const struct box *child, struct error *err)
-{
-    struct pollfd polled = {.fd = child->channel_fd, .events = POLLIN};
-    int ready;
-    char said = 0;
-    do
-        ready = poll(&polled, 1, STEP_MS);
-    while (ready < 0 && errno == EINTR);
-    if (ready <= 0 || read(child->channel_fd, &said, 1) != 1 || said != INIT_ENTER)
-        return error_host(err, -EPROTO, "the forked program did not come up");
-    return 0;
-}
-
 /* The program's own part, one at a time: until the copy is made. */
 static int make_copy(struct box *parent, struct box *child, const struct fork_request *request,
                      const struct launch *launch, struct error *err)
 {
     struct family *family = parent->family;
-    int on = 1;
-    if (setsockopt(child->control_fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
-        return error_host(err, -errno, "cannot ask who speaks");
-    int status = make_first_process(parent, child, launch, request, err);
+    int status = fork_ask_who_speaks(child, err);
+    if (status == 0)
+        status = make_first_process(parent, child, launch, request, err);
     if (status < 0)
         return status;
     let_pass(family, 0, child->pid);
     status = say(child->control_fd, INIT_ENTER, err);
-    int64_t until_us = clock_monotonic_us() + STEP_MS * 1000;
+    int64_t until_us = clock_monotonic_us() + FORK_STEP_MS * 1000;
     struct pollfd polled = {.fd = child->pidfd, .events = POLLIN};
     pthread_mutex_lock(&family->lock);
     while (status == 0 && family->may_copy) {
@@ -561,9 +476,9 @@ static int make_box(struct box *parent, struct box *child, const struct cgroup_l
     if (status == 0)
         status = say(child->control_fd, INIT_GO, err);
     if (status == 0)
-        status = launch_await_verified(child, STEP_MS, NULL, NULL, err);
+        status = launch_await_verified(child, FORK_STEP_MS, NULL, NULL, err);
     if (status == 0)
-        status = await_program(child, err);
+        status = fork_await_program(child, err);
     return status < 0 ? status : inspect_both(parent, child, limits, &init_program, err);
 }
 

@@ -5,10 +5,9 @@
 #include "engine/group.h"
 #include "engine/layers.h"
 #include "engine/look.h"
+#include "engine/outside.h"
 #include "os/hardening.h"
-#include "plan.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,21 +47,6 @@ static int inspect_namespaces(int process_fd, pid_t other, bool is_parent, struc
             return error_layer(err, "namespaces", 0, "the box shares the %s's %s namespace",
                                is_parent ? "parent" : "host", kinds[i].kind);
     }
-    return 0;
-}
-
-static int inspect_identity(const struct box *box, int process_fd, struct error *err)
-{
-    char text[8192], line[128];
-    int status = look_at_uid(box, process_fd, text, sizeof text, err);
-    if (status < 0)
-        return status;
-    static const char *const sets[] = {"\nCapEff:", "\nCapPrm:", "\nCapInh:", "\nCapAmb:"};
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
-        if (hardening_verified(capabilities) &&
-            (!look_status_line(text, sets[i], line, sizeof line) || strtoull(line, NULL, 16) != 0))
-            return error_layer(err, "capabilities", 0, "the box still has capabilities (%s%s)", sets[i] + 1,
-                               line);
     return 0;
 }
 
@@ -110,44 +94,12 @@ int inspect_container(const struct box *box, const struct cgroup_limits *group_l
         return error_layer(err, "namespaces", 0, "the box cannot be inspected");
     int status = inspect_namespaces(process_fd, getpid(), false, err);
     if (status == 0)
-        status = inspect_identity(box, process_fd, err);
+        status = outside_check_identity(box, process_fd, err);
     if (status == 0)
         status = look_at_scratch(box, err);
     if (status == 0 && box->group.version != CGROUP_NONE)
         status = cgroup_verify(&box->group, group_limits, box->pid, err);
     return status;
-}
-
-/* What it wears was put on in the box that it comes from, by its own account: the kernel's is asked. */
-static int inspect_inherited(int process_fd, struct error *err)
-{
-    static const struct {
-        const char *key, *value, *layer;
-    } rows[] = {{"\nNoNewPrivs:", "1", "no_new_privs"},
-                {"\nSeccomp:", "2", "seccomp"},
-                {"\nCapBnd:", "0000000000000000", "bounding_set"}};
-    char text[8192], line[128];
-    if (file_read_attribute(process_fd, "status", text, sizeof text) <= 0)
-        return error_layer(err, "seccomp", 0, "the forked box cannot be inspected");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!look_status_line(text, rows[i].key, line, sizeof line) ||
-            strcmp(line + strspn(line, "\t "), rows[i].value) != 0)
-            return error_layer(err, rows[i].layer, 0, "a forked process has %s%s", rows[i].key + 1, line);
-    return 0;
-}
-
-/* Its streams and its channel, nothing that leads back to where it comes from. */
-static int inspect_descriptors(int process_fd, struct error *err)
-{
-    int list = openat(process_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    scope_dir *dir = list < 0 ? NULL : fdopendir(list);
-    if (!dir)
-        return error_layer(err, "close_descriptors", -errno, "cannot look at a forked process");
-    struct dirent *entry;
-    while ((entry = readdir(dir)))
-        if (entry->d_name[0] != '.' && atoi(entry->d_name) > 2 && atoi(entry->d_name) != INIT_CHANNEL_FD)
-            return error_layer(err, "close_descriptors", 0, "descriptor %s came along", entry->d_name);
-    return 0;
 }
 
 /* No root, working directory or program file of the parent's scratch space. */
@@ -175,11 +127,11 @@ int inspect_fork(const struct box *parent, struct box *child, const struct cgrou
         if (status == 0 && is_program)
             status = inspect_namespaces(process_fd, parent->program_pid, true, err);
         if (status == 0)
-            status = inspect_identity(child, process_fd, err);
+            status = outside_check_identity(child, process_fd, err);
         if (status == 0)
-            status = inspect_inherited(process_fd, err);
+            status = outside_check_worn(process_fd, true, err);
         if (status == 0 && is_program)
-            status = inspect_descriptors(process_fd, err);
+            status = outside_check_descriptors(process_fd, err);
         if (status == 0 && is_program)
             status = inspect_directory(child, process_fd, err);
         if (status == 0)
@@ -188,22 +140,6 @@ int inspect_fork(const struct box *parent, struct box *child, const struct cgrou
             child->program_fd = take_fd(&process_fd);
     }
     return status;
-}
-
-/* One thread, and exactly these children, in the kernel's words. */
-static bool is_single(pid_t pid, const char *children)
-{
-    scope_fd process_fd = look_open_process(pid);
-    char path[64], text[8192], line[32];
-    snprintf(path, sizeof path, "task/%d/children", (int)pid);
-    if (process_fd < 0 || file_read_attribute(process_fd, "status", text, sizeof text) <= 0 ||
-        !look_status_line(text, "\nThreads:", line, sizeof line) || atoi(line) != 1)
-        return false;
-    /* Its threads before its children: those of a thread that ends become another's. */
-    int length = file_read_attribute(process_fd, path, text, sizeof text);
-    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\n'))
-        text[--length] = '\0';
-    return length >= 0 && strcmp(length ? text : "", children) == 0;
 }
 
 int inspect_alone(const struct box *child, const struct stat *init_program, struct error *err)
@@ -215,7 +151,7 @@ int inspect_alone(const struct box *child, const struct stat *init_program, stru
         return error_layer(err, "namespaces", 0, "the first process of a forked box is not its init");
     snprintf(program, sizeof program, "%d", (int)child->program_pid);
     /* The program before init: an orphan goes from below the one to the other, and not back. */
-    if (!is_single(child->program_pid, "") || !is_single(child->pid, program))
+    if (!outside_is_single(child->program_pid, "") || !outside_is_single(child->pid, program))
         return error_layer(err, "namespaces", 0, "somebody else is in the forked box");
     return 0;
 }

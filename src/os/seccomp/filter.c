@@ -20,23 +20,29 @@ static const struct {
     [POLICY_PROCESS] = {seccomp_program_process, sizeof seccomp_program_process / sizeof(struct sock_filter)},
     [POLICY_PROCESS_SHARED_UID] = {seccomp_program_process_shared_uid,
                                    sizeof seccomp_program_process_shared_uid / sizeof(struct sock_filter)},
+    [POLICY_PROCESS_ZYGOTE] = {seccomp_program_process_zygote,
+                               sizeof seccomp_program_process_zygote / sizeof(struct sock_filter)},
 };
 
-int seccomp_filter_install(enum policy_variant variant, int *ret_listener)
+size_t seccomp_filter_write(enum policy_variant variant, bool has_listener, struct sock_filter *into)
 {
-    struct sock_filter copy[2048];
     size_t length = programs[variant].length;
-    if (length > sizeof copy / sizeof *copy)
-        return -E2BIG;
-    memcpy(copy, programs[variant].code, length * sizeof *copy);
-    for (size_t i = 0; !ret_listener && i < length; i++) {
-        if (copy[i].code != (BPF_RET | BPF_K) ||
-            (copy[i].k & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_USER_NOTIF)
+    if (length > SECCOMP_FILTER_MAX)
+        return 0;
+    memcpy(into, programs[variant].code, length * sizeof *into);
+    for (size_t i = 0; !has_listener && i < length; i++) {
+        if (into[i].code != (BPF_RET | BPF_K) ||
+            (into[i].k & SECCOMP_RET_ACTION_FULL) != SECCOMP_RET_USER_NOTIF)
             continue;
-        copy[i].k =
-            copy[i].k == SECCOMP_RET_USER_NOTIF ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
+        into[i].k =
+            into[i].k == SECCOMP_RET_USER_NOTIF ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
     }
-    struct sock_fprog program = {.len = (unsigned short)length, .filter = copy};
+    return length;
+}
+
+static int install(struct sock_filter *code, size_t length, int *ret_listener)
+{
+    struct sock_fprog program = {.len = (unsigned short)length, .filter = code};
     unsigned flags = ret_listener ? SECCOMP_FILTER_FLAG_NEW_LISTENER : 0;
     long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
     if (result < 0)
@@ -44,6 +50,51 @@ int seccomp_filter_install(enum policy_variant variant, int *ret_listener)
     if (ret_listener)
         *ret_listener = (int)result;
     return 0;
+}
+
+int seccomp_filter_install(enum policy_variant variant, int *ret_listener)
+{
+    struct sock_filter copy[SECCOMP_FILTER_MAX];
+    size_t length = seccomp_filter_write(variant, ret_listener != NULL, copy);
+    return length ? install(copy, length, ret_listener) : -E2BIG;
+}
+
+/* A number is allowed that leaves the id as it is (-1). Foreign ABIs are the business of the filter below. */
+int seccomp_ids_install(uint32_t first, uint32_t count)
+{
+    static const struct {
+        int number, arguments;
+    } calls[] = {{SYS_setuid, 1},   {SYS_setgid, 1},   {SYS_setfsuid, 1},  {SYS_setfsgid, 1},
+                 {SYS_setreuid, 2}, {SYS_setregid, 2}, {SYS_setresuid, 3}, {SYS_setresgid, 3}};
+    enum { STEPS_MAX = 128 };
+    const struct sock_filter load_number =
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    const struct sock_filter refuse = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+    struct sock_filter code[STEPS_MAX];
+    size_t length = 0;
+    code[length++] = load_number;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        unsigned char steps = (unsigned char)(calls[i].arguments * 5 + 1);
+        code[length++] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)calls[i].number, 0, steps);
+        for (int argument = 0; argument < calls[i].arguments; argument++) {
+            code[length++] = (struct sock_filter)BPF_STMT(
+                BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + 8 * (unsigned)argument);
+            code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, UINT32_MAX, 3, 0);
+            code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, 0, 1);
+            code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first + count, 0, 1);
+            code[length++] = refuse;
+        }
+        code[length++] = allow;
+    }
+    code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setgroups, 0, 3);
+    code[length++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args));
+    code[length++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0);
+    code[length++] = refuse;
+    code[length++] = allow;
+    return install(code, length, NULL);
 }
 
 const char *seccomp_call_name(int number)

@@ -23,7 +23,7 @@
 enum { NUMBERS = 1024, PROGRAM_MAX = 4096 };
 
 static const char *const variant_names[POLICY_VARIANTS] = {"container", "container_granted", "process",
-                                                           "process_shared_uid"};
+                                                           "process_shared_uid", "process_zygote"};
 
 /* Which row answers for a number; NULL: none. */
 static const struct policy_row *row_of[NUMBERS];

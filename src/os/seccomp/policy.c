@@ -10,25 +10,28 @@
 #include <sys/stat.h>
 
 /* clang-format off */
-#define ALLOW_ALL  {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW}
-#define EPERM_ALL  {VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM}
-#define ENOSYS_ALL {VERDICT_ENOSYS, VERDICT_ENOSYS, VERDICT_ENOSYS, VERDICT_ENOSYS}
-#define KILL_ALL   {VERDICT_KILL, VERDICT_KILL, VERDICT_KILL, VERDICT_KILL}
+#define ALLOW_ALL  {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW}
+#define EPERM_ALL  {VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM}
+#define ENOSYS_ALL {VERDICT_ENOSYS, VERDICT_ENOSYS, VERDICT_ENOSYS, VERDICT_ENOSYS, VERDICT_ENOSYS}
+
+/* Calls that end a box. A zygote has no capability that they would be good for; what it forbids here its forks could not
+ * be asked about, and their end would have no name. */
+#define KILL_ALL {VERDICT_KILL, VERDICT_KILL, VERDICT_KILL, VERDICT_KILL, VERDICT_ALLOW}
 
 /* Allowed in a container, where what can be named is the box's own; without namespaces it would reach the host. */
-#define OWN_NAMESPACES_ONLY {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_EPERM, VERDICT_EPERM}
+#define OWN_NAMESPACES_ONLY {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM}
 
 /* Without a mount namespace these reach every file of the host that anyone may write to: Landlock does not cover them
  * (nor, before its third version, truncation by path). */
-#define ASK_WITHOUT_NAMESPACES {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ASK, VERDICT_ASK}
-#define NO_ATTRIBUTES          {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOTSUP, VERDICT_ENOTSUP}
+#define ASK_WITHOUT_NAMESPACES {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ASK, VERDICT_ASK, VERDICT_ALLOW}
+#define NO_ATTRIBUTES          {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOTSUP, VERDICT_ENOTSUP, VERDICT_ENOTSUP}
 
 /* Names of sockets: only where none of the host can be seen. */
-#define NO_HOST_SOCKETS {VERDICT_ALLOW, VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM}
+#define NO_HOST_SOCKETS {VERDICT_ALLOW, VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM}
 
 /* Harmless for a uid of its own; with the caller's uid it would change the caller's files or processes. */
-#define NOT_WITH_CALLERS_UID {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_EPERM}
-#define ASK_WITH_CALLERS_UID {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ASK}
+#define NOT_WITH_CALLERS_UID {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_EPERM, VERDICT_ALLOW}
+#define ASK_WITH_CALLERS_UID {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ASK, VERDICT_ALLOW}
 
 #define ROW(call)                                                                                            \
     {                                                                                                        \
@@ -89,7 +92,7 @@
  * for access mode 3 for none at all. */
 #define EMPTIES_WITH(flags_arg, mode)                                                                              \
     {2, {{.argument = flags_arg, .any_set = 1, .mask = O_TRUNC}, {.argument = flags_arg, .mask = O_ACCMODE, .value = mode}}, \
-     VERDICT_EPERM, IN_PROCESS}
+     VERDICT_EPERM, IN_PROCESS | IN_ZYGOTE}
 
 const struct policy_row policy_rows[] = {
     /* Files by descriptor, memory, signals, time, waiting: what every program does. */
@@ -142,7 +145,7 @@ const struct policy_row policy_rows[] = {
     /* What Landlock does not control: with the caller's own uid these reach every file of the caller. */
     {"chmod", -1, ASK_WITH_CALLERS_UID, 1, {ANY_OF(1, SET_ID)}},
     {"fchmodat", -1, ASK_WITH_CALLERS_UID, 1, {ANY_OF(2, SET_ID)}},
-    {"fchmodat2", 452, {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOSYS}, 1, {ANY_OF(2, SET_ID)}},
+    {"fchmodat2", 452, {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOSYS, VERDICT_ALLOW}, 1, {ANY_OF(2, SET_ID)}},
     /* A descriptor that was opened for reading is enough for these. */
     {"fchmod", -1, ASK_WITH_CALLERS_UID, 1, {ANY_OF(1, SET_ID)}},
     ROW_AS(fchown, NOT_WITH_CALLERS_UID), ROW_AS(fsetxattr, NO_ATTRIBUTES),
@@ -182,7 +185,7 @@ const struct policy_row policy_rows[] = {
      {{1, {IS(0, FORK_INIT_FLAGS)}, VERDICT_ASK, IN_CONTAINER | IN_GRANTED}, /* a fork that the host ordered, or not */
       {1, {IS(0, FORK_PROGRAM_FLAGS)}, VERDICT_ASK, IN_CONTAINER | IN_GRANTED},
       ANY_OF(0, NEW_NAMESPACES),
-      {1, {{.argument = 0, .mask = CLONE_THREAD | CLONE_FILES, .value = CLONE_THREAD}}, VERDICT_EPERM, IN_PROCESS}}},
+      {1, {{.argument = 0, .mask = CLONE_THREAD | CLONE_FILES, .value = CLONE_THREAD}}, VERDICT_EPERM, IN_PROCESS | IN_ZYGOTE}}},
     ROW_AS(clone3, ENOSYS_ALL), /* flags behind a pointer; the C library falls back to clone */
     ROW_AS(unshare, EPERM_ALL),
     {"ioctl", -1, ALLOW_ALL, 14,
@@ -203,14 +206,14 @@ const struct policy_row policy_rows[] = {
     {"personality", -1, EPERM_ALL, 3,
      {EQUALS_THEN(0, 0, VERDICT_ALLOW), EQUALS_THEN(0, 0xffffffff, VERDICT_ALLOW),
       EQUALS_THEN(0, 0x20000, VERDICT_ALLOW)}},
-    {"seccomp", -1, ALLOW_ALL, 1, {ANY_OF(1, 8) /* a listener: ours is the only one */}},
+    {"seccomp", -1, ALLOW_ALL, 1, {{1, {{.argument = 1, .any_set = 1, .mask = 8}}, VERDICT_EPERM, ~(unsigned)IN_ZYGOTE} /* a listener: ours is the only one */}},
     {"mknod", -1, ALLOW_ALL, 3,
      {ANY_OF(1, SET_ID), {1, {{.argument = 1, .mask = S_IFMT, .value = S_IFCHR}}, VERDICT_EPERM},
       {1, {{.argument = 1, .mask = S_IFMT, .value = S_IFBLK}}, VERDICT_EPERM}}},
     {"mknodat", -1, ALLOW_ALL, 3,
      {ANY_OF(2, SET_ID), {1, {{.argument = 2, .mask = S_IFMT, .value = S_IFCHR}}, VERDICT_EPERM},
       {1, {{.argument = 2, .mask = S_IFMT, .value = S_IFBLK}}, VERDICT_EPERM}}},
-    {"memfd_create", -1, {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOSYS, VERDICT_ENOSYS}, 1,
+    {"memfd_create", -1, {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOSYS, VERDICT_ENOSYS, VERDICT_ALLOW}, 1,
      {{1, {{.argument = 1, .any_set = 1, .mask = 4 /* MFD_HUGETLB: not in the memory limit */}}, VERDICT_EPERM}}},
 
     /* Sockets: only between processes of the box. Without a network namespace an AF_UNIX socket can reach the
@@ -219,8 +222,8 @@ const struct policy_row policy_rows[] = {
     /* A datagram pair could still send to any name; connected kinds cannot. */
     {"socketpair", -1, EPERM_ALL, 3,
      {{1, {IS(0, AF_UNIX)}, VERDICT_ALLOW, IN_CONTAINER},
-      {2, {IS(0, AF_UNIX), {.argument = 1, .mask = 15, .value = SOCK_STREAM}}, VERDICT_ALLOW, IN_GRANTED | IN_PROCESS},
-      {2, {IS(0, AF_UNIX), {.argument = 1, .mask = 15, .value = SOCK_SEQPACKET}}, VERDICT_ALLOW, IN_GRANTED | IN_PROCESS}}},
+      {2, {IS(0, AF_UNIX), {.argument = 1, .mask = 15, .value = SOCK_STREAM}}, VERDICT_ALLOW, IN_GRANTED | IN_PROCESS | IN_ZYGOTE},
+      {2, {IS(0, AF_UNIX), {.argument = 1, .mask = 15, .value = SOCK_SEQPACKET}}, VERDICT_ALLOW, IN_GRANTED | IN_PROCESS | IN_ZYGOTE}}},
     ROW_AS(connect, NO_HOST_SOCKETS), ROW_AS(bind, NO_HOST_SOCKETS), ROW_AS(listen, NO_HOST_SOCKETS),
     ROW_AS(accept, NO_HOST_SOCKETS), ROW_AS(accept4, NO_HOST_SOCKETS),
     ROW(sendto), ROW(recvfrom), ROW(sendmsg), ROW(recvmsg), ROW(shutdown), ROW(getsockname), ROW(getpeername),

@@ -18,6 +18,9 @@ enum policy_variant {
     POLICY_PROCESS,            /* no namespaces, but a uid of its own (started by root) */
     POLICY_PROCESS_SHARED_UID, /* no namespaces and the caller's own uid: calls that reach the caller's other
                                   processes or files by name go through the supervisor */
+    POLICY_PROCESS_ZYGOTE, /* no namespaces, and nobody's code: of what its forks come from. They wear this
+                              and, inside, one of the two above with a listener of their own: what those ask
+                              about or end a box for must be open here, or the kernel would not ask */
     POLICY_VARIANTS,
 };
 
@@ -45,6 +48,7 @@ enum policy_where {
     IN_CONTAINER = 1 << POLICY_CONTAINER,
     IN_GRANTED = 1 << POLICY_CONTAINER_GRANTED,
     IN_PROCESS = 1 << POLICY_PROCESS | 1 << POLICY_PROCESS_SHARED_UID,
+    IN_ZYGOTE = 1 << POLICY_PROCESS_ZYGOTE,
 };
 
 /* Checks are tried in order; the first one whose conditions all hold decides. */

@@ -1,0 +1,255 @@
+#include "engine/process/place.h"
+
+#include "base/file.h"
+#include "base/scope.h"
+#include "engine/launch.h"
+#include "engine/process/fork_server.h"
+#include "image/host_view.h"
+#include "os/copy_tree.h"
+#include "os/hardening.h"
+#include "os/landlock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int make_private_places(struct box *box)
+{
+    static const struct {
+        const char *name;
+        bool writable;
+    } places[] = {{"tmp", true}, {"home", true}, {"output", true}, {"code", false}, {"input", false}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        mode_t mode = places[i].writable ? 0700 : 0755;
+        if (mkdirat(box->scratch_fd, places[i].name, mode) < 0 ||
+            fchmodat(box->scratch_fd, places[i].name, mode, 0) < 0)
+            return -errno; /* twice, because the caller's umask counts for the first */
+        if (places[i].writable && box->identity->has_uid && !hardening_removed(box_uid) &&
+            fchownat(box->scratch_fd, places[i].name, box->identity->uid, box->identity->uid,
+                     AT_SYMLINK_NOFOLLOW) < 0)
+            return -errno;
+    }
+    return 0;
+}
+
+static int write_private_file(int dir_fd, const char *name, const void *data, size_t length, mode_t mode)
+{
+    scope_fd fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    int status = file_write_all(fd, data, length);
+    return status < 0 ? status : fchmod(fd, mode) < 0 ? -errno : 0;
+}
+
+static int open_input(const struct grant *grant)
+{
+    scope_fd fd = open(grant->host_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat what;
+    if (fd < 0 || fstat(fd, &what) < 0)
+        return -errno;
+    bool is_other = grant->is_pinned && (what.st_dev != grant->device || what.st_ino != grant->inode);
+    return is_other ? -ESTALE : take_fd(&fd);
+}
+
+/* What a server has made for the box. The copies are ours, with the modes that it gave them: nothing can be
+ * read in the box that not everybody could read who gets there. */
+static int copy_input_tree(int input_fd, const struct grant *grant)
+{
+    scope_fd from = open_input(grant);
+    if (from < 0)
+        return from;
+    if (mkdirat(input_fd, grant->name, 0755) < 0)
+        return -errno;
+    scope_fd into = openat(input_fd, grant->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return into < 0 || fchmod(into, 0755) < 0 ? -errno : copy_tree(from, into, geteuid(), getegid());
+}
+
+static int copy_input(int input_fd, const struct grant *grant)
+{
+    scope_fd from = open_input(grant);
+    struct stat what;
+    if (from < 0 || fstat(from, &what) < 0)
+        return from < 0 ? from : -errno;
+    mode_t mode = (hardening_removed(input_read_only) ? 0666 : 0444) | (what.st_mode & 0111 ? 0111 : 0);
+    scope_fd into = openat(input_fd, grant->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (into < 0)
+        return -errno;
+    for (;;) {
+        ssize_t moved = copy_file_range(from, NULL, into, NULL, 1 << 30, 0);
+        if (moved == 0)
+            return fchmod(into, mode) < 0 ? -errno : 0;
+        if (moved < 0 && errno != EINTR)
+            break;
+    }
+    char chunk[65536]; /* between file systems of different kinds */
+    if (lseek(from, 0, SEEK_SET) < 0 || ftruncate(into, 0) < 0 || lseek(into, 0, SEEK_SET) < 0)
+        return -errno;
+    for (;;) {
+        ssize_t length = read(from, chunk, sizeof chunk);
+        int status = length < 0 ? -errno : file_write_all(into, chunk, (size_t)length);
+        if (status < 0)
+            return status;
+        if (length == 0)
+            return fchmod(into, mode) < 0 ? -errno : 0;
+    }
+}
+
+/* Can a uid that owns nothing read this path? All directories above must let everyone through. */
+static bool stranger_can_read(const char *path)
+{
+    char partial[PATH_MAX];
+    snprintf(partial, sizeof partial, "%s", path);
+    struct stat status;
+    for (char *slash = strchr(partial + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (stat(partial, &status) < 0 || !(status.st_mode & S_IXOTH))
+            return false;
+        *slash = '/';
+    }
+    mode_t needed = S_IROTH;
+    if (stat(partial, &status) < 0)
+        return false;
+    if (S_ISDIR(status.st_mode))
+        needed |= S_IXOTH;
+    return (status.st_mode & needed) == needed;
+}
+
+static bool is_copied(const struct box *box, const struct grant *grant, const struct stat *what)
+{
+    return box->identity->has_uid && grant->kind == GRANT_INPUT &&
+           (S_ISREG(what->st_mode) || (S_ISDIR(what->st_mode) && grant->is_pinned));
+}
+
+/* Inputs appear below input/. Another uid cannot read what only the caller can, so root's are copied; a
+ * caller's own are linked to, and Landlock opens just them. */
+static int place_input(struct box *box, int input_fd, const struct grant *grant, struct plan_lists *lists)
+{
+    struct stat status;
+    if (stat(grant->host_path, &status) < 0)
+        return -errno;
+    if (is_copied(box, grant, &status))
+        return S_ISREG(status.st_mode) ? copy_input(input_fd, grant) : copy_input_tree(input_fd, grant);
+    if (symlinkat(grant->host_path, input_fd, grant->name) < 0)
+        return -errno;
+    return string_list_add(&lists->read_paths, grant->host_path);
+}
+
+static int place_grants(struct box *box, struct plan_lists *lists, struct error *err)
+{
+    scope_fd input_fd = openat(box->scratch_fd, "input", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (input_fd < 0)
+        return error_host(err, -errno, "cannot open the input directory");
+    for (size_t i = 0; i < box->spec->grant_count; i++) {
+        const struct grant *grant = &box->spec->grants[i];
+        int status;
+        struct stat what;
+        bool copied = stat(grant->host_path, &what) == 0 && is_copied(box, grant, &what);
+        if (box->identity->has_uid && !copied && !stranger_can_read(grant->host_path))
+            return error_layer(err, "box_uid", 0,
+                               "'%s' is not readable for the box's own uid, and without mount namespaces "
+                               "that cannot be mapped; use --isolation container",
+                               grant->host_path);
+        if (grant->kind == GRANT_INPUT)
+            status = place_input(box, input_fd, grant, lists);
+        else if (grant->kind == GRANT_WRITE && box->identity->has_uid)
+            return error_layer(err, "box_uid", 0,
+                               "'%s' cannot be made writable for the box's own uid without mount "
+                               "namespaces; use --isolation container",
+                               grant->host_path);
+        else
+            status = string_list_add(grant->kind == GRANT_WRITE ? &lists->write_paths : &lists->read_paths,
+                                     grant->host_path);
+        if (status < 0)
+            return error_host(err, status, "cannot give '%s' to the box", grant->host_path);
+    }
+    return 0;
+}
+
+/* File rules cannot be added to: only what is copied can come later. */
+int place_show_inputs(struct box *box, struct error *err)
+{
+    struct plan_lists none = {0};
+    if (!box->identity->has_uid)
+        return error_host(err, -EPERM, "inputs can be shown only when a box is started");
+    return place_grants(box, &none, err);
+}
+
+static int list_view(struct box *box, struct plan_lists *lists)
+{
+    static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+                                          "/dev/urandom"};
+    static const char *const facts[] = {"/proc/cpuinfo",     "/proc/meminfo",          "/proc/stat",
+                                        "/proc/loadavg",     "/proc/uptime",           "/proc/version",
+                                        "/proc/filesystems", "/sys/devices/system/cpu"};
+    static const char *const private_write[] = {"tmp", "home", "output"}, *const private_read[] = {"code",
+                                                                                                   "input"};
+    int status = 0;
+    for (size_t i = 0; status == 0 && host_view_trees[i]; i++)
+        status = string_list_print(&lists->read_paths, "/%s", host_view_trees[i]);
+    for (size_t i = 0; status == 0 && host_view_etc[i]; i++)
+        status = string_list_print(&lists->read_paths, "/etc/%s", host_view_etc[i]);
+    for (size_t i = 0; status == 0 && i < sizeof facts / sizeof *facts; i++)
+        status = string_list_add(&lists->read_paths, facts[i]);
+    for (size_t i = 0; status == 0 && i < sizeof devices / sizeof *devices; i++)
+        status = string_list_add(&lists->device_paths, devices[i]);
+    for (size_t i = 0; status == 0 && i < sizeof private_write / sizeof *private_write; i++)
+        status = string_list_print(&lists->write_paths, "%s/%s", box->identity->directory, private_write[i]);
+    for (size_t i = 0; status == 0 && i < sizeof private_read / sizeof *private_read; i++)
+        status =
+            string_list_print(hardening_removed(code_read_only) ? &lists->write_paths : &lists->read_paths,
+                              "%s/%s", box->identity->directory, private_read[i]);
+    return status;
+}
+
+/* What boxes are forked from must be able to do what any of them may: their own rules come on top of these.
+ * It looks at processes to bring order into its memory (guest/python/cloche/preload.py, pages.py). */
+static int list_view_of_zygote(const struct box *box, struct plan_lists *lists)
+{
+    const char *directory = box->identity->directory, *last = strrchr(directory, '/');
+    int status = string_list_print(&lists->write_paths, "%.*s", (int)(last - directory), directory);
+    return status < 0 ? status : string_list_add(&lists->read_paths, "/proc");
+}
+
+static int build_ruleset(const struct box *box, const struct plan_lists *lists, struct error *err)
+{
+    const struct landlock_paths groups[] = {
+        {lists->read_paths.items, lists->read_paths.count, LANDLOCK_READ_EXEC},
+        {lists->write_paths.items, lists->write_paths.count, LANDLOCK_READ_WRITE},
+        {lists->device_paths.items, lists->device_paths.count, LANDLOCK_DEVICE},
+    };
+    const char *path = NULL;
+    int ruleset = landlock_ruleset_build(box->landlock_abi, groups, sizeof groups / sizeof *groups, &path);
+    return ruleset < 0 ? error_layer(err, "landlock", ruleset, "cannot make the file rules%s%s",
+                                     path ? " for " : "", path ? path : "")
+                       : ruleset;
+}
+
+int place_furnish(struct box *box, int *ret_ruleset, struct error *err)
+{
+    scope_plan_lists lists = {0};
+    *ret_ruleset = -1;
+    int status = make_private_places(box);
+    if (status == 0 && box->program->code_name) {
+        scope_fd code = openat(box->scratch_fd, "code", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        mode_t mode = box->program->code_executable ? 0555 : 0444;
+        status = code < 0 ? -errno
+                          : write_private_file(code, box->program->code_name, box->program->code.data,
+                                               box->program->code.length,
+                                               hardening_removed(code_read_only) ? mode | 0222 : mode);
+    }
+    if (status == 0)
+        status = list_view(box, &lists);
+    if (status == 0 && fork_server_is_zygote(box))
+        status = list_view_of_zygote(box, &lists);
+    if (status < 0)
+        return error_host(err, status, "cannot furnish the private directory %s", box->identity->directory);
+    status = place_grants(box, &lists, err);
+    if (status < 0 || (hardening_removed(landlock) && hardening_removed(landlock_scope)))
+        return status;
+    *ret_ruleset = build_ruleset(box, &lists, err);
+    return *ret_ruleset < 0 ? *ret_ruleset : 0;
+}
