@@ -150,8 +150,8 @@ int layers_put_on(const struct layers_wanted *wanted, struct layers_state *state
     /* Given up already by whoever executed us, unless that was root, whom exec gives them back. */
     uint64_t kept = layers_kept_capabilities(plan);
     int dropped = hardening_removed(capabilities) || plan->flags & PLAN_TAKES_USER ? 0
-                  : kept                                                          ? capabilities_keep(kept)
-                                                                                  : capabilities_drop_all();
+                  : kept                                                           ? capabilities_keep(kept)
+                                                                                   : capabilities_drop_all();
     if (dropped < 0)
         return layers_fail(fault, "capabilities", dropped, "cannot give up capabilities");
     if (!hardening_removed(rlimits) && put_on_rlimits(plan, fault) < 0)

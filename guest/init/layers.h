@@ -30,6 +30,7 @@ int layers_take_own_user(const struct init_plan *plan, struct layers_fault *faul
 
 /* In the child that becomes a program: its user, and nothing of that power. */
 int layers_take_program_user(const struct init_plan *plan, struct layers_fault *fault);
+
 /* Those that a program keeps, as a bit mask: none, but for a zygote whose forks have users of their own. */
 uint64_t layers_kept_capabilities(const struct init_plan *plan);
 
