@@ -34,7 +34,7 @@ enum plan_flag {
     PLAN_RUNTIME_ROOT =
         1 << 14,            /* the root is an OCI runtime's, and so may be the kernel: tell which that is */
     PLAN_COUNTED = 1 << 15, /* the kernel is the box's alone: count its processes */
-    PLAN_TAKES_USER = 1 << 16,  /* init is root of a kernel of the box's own, and programs get another user */
+    PLAN_TAKES_USER = 1 << 17,  /* init is root of a kernel of the box's own, and programs get another user */
     PLAN_MOUNTED_ROOT = 1 << 5, /* the root must be read-only and the scratch places writable */
     PLAN_ZYGOTE =
         1 << 16, /* nobody's code, without namespaces: boxes are forked from it, which wear its layers
