@@ -17,8 +17,7 @@ static const struct option_row options[] = {
     {"language", 'l', "NAME", "language",
      "the language; otherwise told by the file's extension, python for -e"},
     {"isolation", 'i', "ENGINE", "isolation",
-     "container (default), gvisor, process, or wasm: WebAssembly, and python and javascript as such; "
-     "auto: what the code needs and this machine does best, see `cloche explain`"},
+     "container (default), process, wasm, gvisor, or auto: see `cloche explain`"},
     {"isolation-min", 0, "ENGINE", "isolation_min", "not weaker than this, also with auto"},
     {"image", 0, "NAME", "image", "file tree that the code sees: host (default), or see `cloche image list`"},
     {"input", 0, "PATH[:NAME]", "input",
