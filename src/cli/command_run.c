@@ -41,8 +41,7 @@ static const struct option_row options[] = {
     {"collect-files", 0, "NUMBER", "collect_files", "number of files collected"},
     {"call", 0, "NAME", "call", "wasm: call this exported function, with the arguments as its values"},
     {"host", 0, "GROUP", "host",
-     "wasm: host functions that a module may import: wasi (default), clock, random, log, kv; may be "
-     "repeated"},
+     "wasm: what a module may import: wasi (default), clock, random, log, kv; may be repeated"},
     {"fuel", 0, "UNITS", "fuel", "wasm: end after so many units of work, the same in every run"},
     {"compile", 0, "LIMIT=VALUE", NULL,
      "a limit of the compile step: memory=1G, wall=60s, …; may be repeated"},
