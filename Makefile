@@ -39,7 +39,7 @@ test-sanitized:
 test-vm:
 	@setup/install build test
 	@$(MAKE) --no-print-directory all
-	@tests/run --only vm $(BUILD)
+	@CLOCHE_VM_EVERY=1 tests/run --only vm $(BUILD)
 
 # Python and JavaScript for the engine wasm, compiled ahead for this machine.
 wasm:

@@ -26,6 +26,7 @@ PREFIXES = {"root": [], "profile": [], "user": ["as-user"], "session": ["as-user
 def run_in_role(name, only, count):
     """A process of that role; its lines are passed through as they come."""
     command = [*PREFIXES[name], "env", f"CLOCHE_VM_ROLE={name}", f"CLOCHE_BUILD={ROOT / 'build'}", f"MUST_WORK={os.environ.get('MUST_WORK', '')}",
+               f"CLOCHE_VM_EVERY={os.environ.get('CLOCHE_VM_EVERY', '')}",
                sys.executable, "-B", __file__, "--role", name, "--only", only]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     last = ""

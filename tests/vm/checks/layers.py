@@ -61,6 +61,9 @@ def doctor_is_content():
     told = json.loads(done.stdout)
     assert done.returncode == 0 and told["works"] and told["landlock_abi"] == 2, done
     for finding in told["engines"]:
+        if finding["engine"] in ("wasm", "gvisor"):  # their runtimes are not in this machine: that is said, and is no fault
+            assert not finding["works"] and finding["missing"]["reason"], finding
+            continue
         assert finding["works"], finding
         assert_layers(finding["engine"], finding["layers"])
 
