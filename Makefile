@@ -2,7 +2,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all wasm pyodide demo test test-sanitized test-vm bench soak fuzz format clean install deb
+.PHONY: all wasm pyodide demo test test-sanitized test-warm test-vm bench soak fuzz format clean install deb
 
 all:
 	@setup/install build
@@ -35,6 +35,11 @@ test-sanitized:
 	@setup/install-python $(BUILD) test
 	@setup/install-restricted
 	@tests/run --only sanitized-all $(BUILD)
+
+test-warm:
+	@setup/install build test
+	@$(MAKE) --no-print-directory all
+	@tests/run --only abuse-warm-all $(BUILD)
 
 test-vm:
 	@setup/install build test
