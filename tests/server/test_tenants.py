@@ -480,7 +480,9 @@ def test_cpu_time_between_runs_is_of_the_next(keyed):
         assert time.monotonic() < deadline
         time.sleep(0.1)
     told = keyed.request("straggler", "POST", f"{sandbox}/run", {"code": "pass"}).json["usage"]["cpu_ms"]
-    assert told < 400 and cpu_used_s(keyed, "straggler") >= 0.5
+    # The kernel adds what runs now to a group's account with each tick: such an account is behind by some milliseconds.
+    used = cpu_used_s(keyed, "straggler")
+    assert told < 400 and used >= 0.45, (told, used)
     keyed.request("straggler", "DELETE", sandbox)
 
 
