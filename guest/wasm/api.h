@@ -54,6 +54,11 @@ typedef struct {
 
 typedef struct {
     uint64_t store_id;
+    uint32_t hidden[3];
+} wasmtime_global_t;
+
+typedef struct {
+    uint64_t store_id;
     size_t hidden;
 } wasmtime_instance_t;
 
@@ -62,6 +67,7 @@ typedef struct {
     union {
         wasmtime_func_t func;
         wasmtime_memory_t memory;
+        wasmtime_global_t global;
         uint64_t room[3];
     } of;
 } wasmtime_extern_t;
@@ -77,7 +83,7 @@ typedef struct {
     } of;
 } wasmtime_val_t;
 
-enum { EXTERN_FUNC = 0, EXTERN_MEMORY = 3 };
+enum { EXTERN_FUNC = 0, EXTERN_GLOBAL = 1, EXTERN_MEMORY = 3 };
 enum { VAL_I32 = 0, VAL_I64 = 1, VAL_F32 = 2, VAL_F64 = 3 };     /* of a wasmtime_val_t */
 enum { TYPE_I32 = 0, TYPE_I64 = 1, TYPE_F32 = 2, TYPE_F64 = 3 }; /* of a wasm_valtype_t */
 enum { DEADLINE_CONTINUE = 0 };
@@ -168,6 +174,7 @@ wasmtime_context_t *wasmtime_caller_context(wasmtime_caller_t *);
 bool wasmtime_caller_export_get(wasmtime_caller_t *, const char *, size_t, wasmtime_extern_t *);
 uint8_t *wasmtime_memory_data(const wasmtime_context_t *, const wasmtime_memory_t *);
 size_t wasmtime_memory_data_size(const wasmtime_context_t *, const wasmtime_memory_t *);
+void wasmtime_global_get(wasmtime_context_t *, const wasmtime_global_t *, wasmtime_val_t *);
 wasm_functype_t *wasmtime_func_type(const wasmtime_context_t *, const wasmtime_func_t *);
 wasmtime_error_t *wasmtime_func_call(wasmtime_context_t *, const wasmtime_func_t *, const wasmtime_val_t *,
                                      size_t, wasmtime_val_t *, size_t, wasm_trap_t **);

@@ -18,10 +18,8 @@ static const char prelude[] = {
 };
 
 struct javascript {
-    wasmtime_context_t *context;
-    const wasmtime_instance_t *instance;
+    struct interpreter *interpreter;
     const struct task *task;
-    struct javascript_call *failed;
     uint32_t length_at; /* four bytes in the engine's memory, for lengths */
     uint32_t tools;     /* what prelude.js gives back */
     uint32_t reason;    /* of the last rejection that nobody handled */
@@ -32,27 +30,13 @@ struct javascript {
 
 static bool is_over(const struct javascript *self)
 {
-    return self->failed->error || self->failed->trap;
+    return interpreter_is_over(self->interpreter);
 }
 
-/* Calls a function of the engine, all of whose values are i32. After a failure nothing is called any more. */
 static uint32_t call(struct javascript *self, const char *name, size_t count, const uint32_t *values,
                      bool returns)
 {
-    wasmtime_val_t given[4], result = {0};
-    wasmtime_extern_t item;
-    if (is_over(self))
-        return 0;
-    if (!wasmtime_instance_export_get(self->context, self->instance, name, strlen(name), &item) ||
-        item.kind != EXTERN_FUNC) {
-        self->failed->error = wasmtime_error_new("the JavaScript engine is not the one that was expected");
-        return 0;
-    }
-    for (size_t i = 0; i < count; i++)
-        given[i] = (wasmtime_val_t){.kind = VAL_I32, .of.i32 = (int32_t)values[i]};
-    self->failed->error =
-        wasmtime_func_call(self->context, &item.of.func, given, count, &result, returns, &self->failed->trap);
-    return (uint32_t)result.of.i32;
+    return interpreter_call(self->interpreter, name, count, values, returns);
 }
 
 static void release(struct javascript *self, const char *name, uint32_t what)
@@ -64,17 +48,9 @@ static void release(struct javascript *self, const char *name, uint32_t what)
 #define CALL(self, name, ...)                                                                                \
     call(self, name, sizeof(uint32_t[]){__VA_ARGS__} / sizeof(uint32_t), (uint32_t[]){__VA_ARGS__}, true)
 
-/* Bytes of the engine's memory; NULL when they are not inside: then it is broken. */
 static uint8_t *memory_at(struct javascript *self, uint32_t at, size_t length)
 {
-    wasmtime_extern_t memory;
-    if (!wasmtime_instance_export_get(self->context, self->instance, "memory", 6, &memory) ||
-        memory.kind != EXTERN_MEMORY)
-        return NULL;
-    size_t size = wasmtime_memory_data_size(self->context, &memory.of.memory);
-    return at && at <= size && length <= size - at
-               ? wasmtime_memory_data(self->context, &memory.of.memory) + at
-               : NULL;
+    return interpreter_memory(self->interpreter, at, length);
 }
 
 static uint32_t put_text(struct javascript *self, const void *text, size_t length)
@@ -83,7 +59,7 @@ static uint32_t put_text(struct javascript *self, const void *text, size_t lengt
     uint8_t *into = memory_at(self, at, length + 1);
     if (!into) {
         if (!is_over(self))
-            self->failed->error = wasmtime_error_new("the code does not fit into the memory limit");
+            self->interpreter->error = wasmtime_error_new("the code does not fit into the memory limit");
         return 0;
     }
     memcpy(into, text, length);
@@ -134,10 +110,12 @@ static void write_all(int fd, const char *text, size_t length)
 
 static wasm_trap_t *give_up(struct javascript *self)
 {
-    if (self->failed->error)
-        wasmtime_error_delete(self->failed->error);
-    wasm_trap_t *trap = self->failed->trap;
-    *self->failed = (struct javascript_call){0};
+    struct interpreter *engine = self->interpreter;
+    if (engine->error)
+        wasmtime_error_delete(engine->error);
+    wasm_trap_t *trap = engine->trap;
+    engine->error = NULL;
+    engine->trap = NULL;
     return trap ? trap : wasmtime_trap_new("a call into the engine failed", 29);
 }
 
@@ -357,10 +335,9 @@ static void go_on(struct javascript *self, uint32_t promise)
         self->exit_code = number_of(self, call_tool(self, "code", 0));
 }
 
-int javascript_run(wasmtime_context_t *context, const wasmtime_instance_t *instance, const struct task *task,
-                   struct run_state *state, struct javascript_call *ret_failed)
+int javascript_run(struct interpreter *interpreter, const struct task *task, struct run_state *state)
 {
-    struct javascript self = {.context = context, .instance = instance, .task = task, .failed = ret_failed};
+    struct javascript self = {.interpreter = interpreter, .task = task};
     state->javascript = &self;
     open_engine(&self);
     uint32_t promise = evaluate(&self, task->code, task->code_length, task->name, EVAL_ASYNC | EVAL_BARRIER);
@@ -369,13 +346,13 @@ int javascript_run(wasmtime_context_t *context, const wasmtime_instance_t *insta
     else if (!is_over(&self))
         go_on(&self, promise);
     state->javascript = NULL;
-    if (self.has_exited && ret_failed->trap) {
-        wasm_trap_delete(ret_failed->trap);
-        ret_failed->trap = NULL;
+    if (self.has_exited && interpreter->trap) {
+        wasm_trap_delete(interpreter->trap);
+        interpreter->trap = NULL;
     }
-    if (self.has_exited && ret_failed->error) {
-        wasmtime_error_delete(ret_failed->error);
-        ret_failed->error = NULL;
+    if (self.has_exited && interpreter->error) {
+        wasmtime_error_delete(interpreter->error);
+        interpreter->error = NULL;
     }
     return self.exit_code;
 }

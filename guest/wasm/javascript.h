@@ -3,16 +3,11 @@
 #pragma once
 
 #include "imports.h"
+#include "interpreter.h"
 #include "task.h"
 
-/* A call that did not come back as it should: one of both, and the caller's. */
-struct javascript_call {
-    wasmtime_error_t *error;
-    wasm_trap_t *trap;
-};
-
-int javascript_run(wasmtime_context_t *context, const wasmtime_instance_t *instance, const struct task *task,
-                   struct run_state *state, struct javascript_call *ret_failed);
+/* The exit status, where the interpreter's last call came back as it should. */
+int javascript_run(struct interpreter *interpreter, const struct task *task, struct run_state *state);
 
 /* What the engine imports. */
 wasm_trap_t *javascript_host_call(void *env, wasmtime_caller_t *caller, const wasmtime_val_t *args,

@@ -2,6 +2,7 @@
 
 #include "imports.h"
 #include "javascript.h"
+#include "python.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -379,6 +380,21 @@ static int call_exported(struct run *run)
     return settle(run, error, trap);
 }
 
+/* What interpreter the runtime is shows in what it exports. One that is a program reads its code itself. */
+static int interpret(struct run *run)
+{
+    struct interpreter interpreter = {.context = run->context, .instance = &run->instance};
+    wasmtime_func_t known;
+    int code = 0;
+    if (find_function(run, "qjs_eval", &known))
+        code = javascript_run(&interpreter, run->task, &run->state);
+    else if (find_function(run, "PyObject_CallOneArg", &known))
+        python_run(&interpreter, run->task);
+    else
+        return call_exported(run);
+    return interpreter_is_over(&interpreter) ? settle(run, interpreter.error, interpreter.trap) : code;
+}
+
 static int run_instance(struct run *run)
 {
     wasm_trap_t *trap = NULL;
@@ -390,16 +406,7 @@ static int run_instance(struct run *run)
     }
     if (trap)
         return settle(run, NULL, trap);
-    wasmtime_func_t evaluate;
-    int code;
-    if (run->task->runtime && find_function(run, "qjs_eval", &evaluate)) {
-        struct javascript_call failed = {0};
-        code = javascript_run(run->context, &run->instance, run->task, &run->state, &failed);
-        if (failed.error || failed.trap)
-            code = settle(run, failed.error, failed.trap);
-    } else {
-        code = call_exported(run);
-    }
+    int code = run->task->runtime ? interpret(run) : call_exported(run);
     report_add(run->report, REPORT_MEMORY, "%lld", (long long)memory_used(run));
     return code;
 }

@@ -212,6 +212,53 @@ def test_python():
     assert json.loads(result.stdout) == ["wasi", ["a b", "c"], 42] and result.stderr == "e\n", result
 
 
+AT_THE_END = """import atexit, sys
+atexit.register(print, "at exit")
+kept = open("/data/output/kept.txt", "w")
+kept.write("written")
+class Last:
+    def __init__(self, name): self.name = name
+    def __del__(self): print("gone:", self.name)
+held = Last("held")
+ring = Last("ring"); ring.ring = ring
+"""
+
+
+@pytest.mark.parametrize("end, status", [("", 0), ("sys.exit(3)", 3), ("1/0", 1)])
+def test_python_lets_go_of_all_that_it_holds(tmp_path, end, status):
+    result = python(AT_THE_END + end, "--output", tmp_path)
+    assert (result.stdout, result.exit_code) == ("at exit\ngone: held\ngone: ring\n", status), result
+    assert (tmp_path / "kept.txt").read_text() == "written"
+
+
+@pytest.mark.parametrize("code, status, stderr", [
+    ("def f():\n    1/0\nf()", 1, ['Traceback (most recent call last):', '  File "/code/main.py", line 3, in <module>', '    f()',
+                                 '  File "/code/main.py", line 2, in f', '    1/0', '    ~^~', 'ZeroDivisionError: division by zero']),
+    ("def f(:", 1, ['  File "/code/main.py", line 1', '    def f(:', '          ^', 'SyntaxError: invalid syntax']),
+    ("import sys; sys.exit('so')", 1, ["so"]), ("import sys; sys.exit(None)", 0, []), ("import sys; sys.exit(257)", 1, []), ("raise SystemExit", 0, []),
+    ("import sys\ndef hook(*_): raise OSError('no')\nsys.excepthook = hook\n1/0", 1, None),
+    ("import sys; sys.stdout = None", 0, []), ("import sys; sys.stdout.close()", 0, []),
+])
+def test_python_ends_as_any_python(code, status, stderr):
+    result = python(code)
+    assert (result.exit_code, result.cause) == (status, "exit"), result
+    assert stderr is None or result.stderr.splitlines() == stderr
+    assert "prelude" not in result.stderr or "Original exception was" in result.stderr
+
+
+def test_python_has_the_names_of_any_program():
+    code = "import sys; print(sorted(globals())); print(__name__, __file__, sys.argv, sys.orig_argv, __loader__.path, sys.modules['__main__'].__dict__ is globals())"
+    result = box.run("--isolation", "wasm", "-e", code, "a", "", "--c d")
+    names, rest = result.stdout.splitlines()
+    assert eval(names) == ["__annotations__", "__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__name__", "__package__", "__spec__", "sys"]
+    assert rest == "__main__ /code/main.py ['/code/main.py', 'a', '', '--c d'] ['python', '-I', '-B', '/code/main.py', 'a', '', '--c d'] /code/main.py True"
+
+
+def test_python_measures_time():
+    result = python("import time\nwhile time.process_time() < 0.2: pass\nprint(0.19 < time.perf_counter() < 2, time.time() > 1.7e9)")
+    assert result.stdout == "True True\n", result
+
+
 def test_python_ends_as_it_says():
     assert python("raise SystemExit(7)").exit_code == 7
     failed = python("def f():\n    1/0\nf()")
@@ -308,7 +355,7 @@ def test_contexts_are_refused():
     assert raw.returncode == box.BAD_SPEC and b"no contexts" in raw.stderr, raw
 
 
-STRUCTS = ("wasmtime_val_t", "wasmtime_extern_t", "wasmtime_func_t", "wasmtime_memory_t", "wasmtime_instance_t", "wasm_byte_vec_t")
+STRUCTS = ("wasmtime_val_t", "wasmtime_extern_t", "wasmtime_func_t", "wasmtime_memory_t", "wasmtime_global_t", "wasmtime_instance_t", "wasm_byte_vec_t")
 
 
 def declarations():
@@ -376,6 +423,17 @@ WARM_SAME = [
     ("wasm", '(module (import "env" "no" (func)))', ()), ("python", "x = [0] * 10**9", ("--memory", "64M")),
     ("wasm", "(module (memory (export \"memory\") 1) (func (export \"_start\") (loop br 0)))", ("--cpu", "200ms")),
 ]
+
+
+RANDOM = """import os, random, secrets, tempfile, uuid
+print(random.random(), random.SystemRandom().random(), os.urandom(8).hex(), secrets.token_hex(8), uuid.uuid4(), next(tempfile._get_candidate_names()))"""
+
+
+def test_runs_do_not_share_what_is_random(ready):
+    """All of them begin with the same memory."""
+    seen = [served(ready, RANDOM).stdout.split() for _ in range(40)]
+    for values in zip(*seen, strict=True):
+        assert len(set(values)) == len(seen), values
 
 
 @pytest.mark.parametrize("language, code, options", WARM_SAME)
