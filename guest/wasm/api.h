@@ -197,4 +197,6 @@ void wasi_config_set_stdout_custom(wasi_config_t *, ptrdiff_t (*)(void *, const 
                                    void *, void (*)(void *));
 void wasi_config_set_stderr_custom(wasi_config_t *, ptrdiff_t (*)(void *, const unsigned char *, size_t),
                                    void *, void (*)(void *));
+bool wasi_config_set_stdout_file(wasi_config_t *, const char *);
+bool wasi_config_set_stderr_file(wasi_config_t *, const char *);
 bool wasi_config_preopen_dir(wasi_config_t *, const char *, const char *, bool);

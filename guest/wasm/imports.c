@@ -264,6 +264,26 @@ bool imports_explain(const wasmtime_module_t *module, unsigned groups, char *int
     return found;
 }
 
+bool imports_files(const wasmtime_module_t *module)
+{
+    /* All that a program imports which has streams, but no path in it. */
+    static const char *const others[] = {
+        "args_get",       "args_sizes_get", "environ_get",   "environ_sizes_get", "clock_res_get",
+        "clock_time_get", "fd_close",       "fd_fdstat_get", "fd_read",           "fd_seek",
+        "fd_write",       "poll_oneoff",    "proc_exit",     "random_get",        "sched_yield"};
+    wasm_importtype_vec_t imports;
+    wasmtime_module_imports(module, &imports);
+    bool found = false;
+    for (size_t i = 0; i < imports.size && !found; i++) {
+        bool is_other = !is_called(wasm_importtype_module(imports.data[i]), "wasi_snapshot_preview1");
+        for (size_t k = 0; k < sizeof others / sizeof *others && !is_other; k++)
+            is_other = is_called(wasm_importtype_name(imports.data[i]), others[k]);
+        found = !is_other;
+    }
+    wasm_importtype_vec_delete(&imports);
+    return found;
+}
+
 static void fill_types(const char *letters, wasm_valtype_vec_t *into)
 {
     wasm_valtype_t *types[8];

@@ -21,6 +21,9 @@ bool imports_group(const char *name, unsigned *into);
 /* Is there something that the module imports and the groups do not have? Then a sentence that names it. */
 bool imports_explain(const wasmtime_module_t *module, unsigned groups, char *into, size_t size);
 
+/* Does it import anything that reaches a file? */
+bool imports_files(const wasmtime_module_t *module);
+
 /* A linker with these groups, or NULL. */
 wasmtime_linker_t *imports_link(wasm_engine_t *engine, unsigned groups);
 

@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { KEPT_MAX = 32, KEPT_BYTES_MAX = 8 << 20, SLOTS = 4 };
+/* What is resident is overwritten after a run: for so little that is less work than to map it anew. */
+enum { KEPT_MAX = 32, SLOTS = 4, RESIDENT_BYTES = 64 << 10 };
 
 /* A module that is kept, known by its path or by all of its bytes. */
 struct kept {
@@ -45,6 +46,7 @@ static void use_pool(wasm_config_t *config)
     wasmtime_pooling_allocation_config_table_elements_set(pool, MACHINE_TABLE_ELEMENTS);
     wasmtime_pooling_allocation_config_max_memory_size_set(pool, (size_t)4 << 30);
     wasmtime_pooling_allocation_config_max_core_instance_size_set(pool, 4 << 20);
+    wasmtime_pooling_allocation_config_linear_memory_keep_resident_set(pool, RESIDENT_BYTES);
     wasmtime_pooling_allocation_strategy_set(config, pool);
     wasmtime_pooling_allocation_config_delete(pool);
 }
@@ -140,6 +142,7 @@ static bool link_module(const struct machine *machine, struct kept *kept, struct
     if (error)
         report_words(report, REPORT_REFUSED, error, NULL);
     kept->linked.module = kept->module;
+    kept->linked.sees_files = imports_files(kept->module);
     return !error;
 }
 

@@ -19,6 +19,7 @@ wasm_engine_t *machine_engine(struct machine *machine);
 const struct linked {
     const wasmtime_module_t *module;
     wasmtime_instance_pre_t *pre;
+    bool sees_files; /* else there is no use in opening its directories */
 } * machine_link(struct machine *machine, const struct task *task, struct report *report);
 
 /* Compiles a file ahead, for machine_link to map; 0, or 1 with words on stderr. */

@@ -18,27 +18,53 @@
 
 enum { THREAD_STACK_BYTES = MACHINE_STACK_BYTES + (8 << 20) };
 
-/* The kind of the order; 0: there are no more. */
-static char receive(int channel, int *fds, size_t *ret_count)
+struct received {
+    struct order_call call;
+    _Alignas(struct order_head) char bytes[ORDER_SHORT_MAX];
+    int fds[ORDER_FDS_MAX];
+    size_t fd_count;
+};
+
+static bool receive_rest(int channel, char *into, size_t length)
 {
-    char kind = 0;
+    for (size_t done = 0; done < length;) {
+        ssize_t got = recv(channel, into + done, length - done, MSG_WAITALL);
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return false;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return true;
+}
+
+/* False: there are no more. */
+static bool receive(int channel, struct received *ret)
+{
     union {
         char space[CMSG_SPACE(ORDER_FDS_MAX * sizeof(int))];
         struct cmsghdr aligned;
     } control;
-    struct iovec byte = {&kind, 1};
+    struct iovec parts[] = {{&ret->call, sizeof ret->call}, {ret->bytes, sizeof ret->bytes}};
     struct msghdr message = {
-        .msg_iov = &byte, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+        .msg_iov = parts, .msg_iovlen = 2, .msg_control = &control, .msg_controllen = sizeof control};
     ssize_t length;
     while ((length = recvmsg(channel, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
         ;
-    *ret_count = 0;
-    struct cmsghdr *head = length == 1 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (!head || head->cmsg_type != SCM_RIGHTS)
-        return 0;
-    *ret_count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    memcpy(fds, CMSG_DATA(head), *ret_count * sizeof(int));
-    return kind;
+    ret->fd_count = 0;
+    struct cmsghdr *head = length >= (ssize_t)sizeof ret->call ? CMSG_FIRSTHDR(&message) : NULL;
+    if (!head || head->cmsg_type != SCM_RIGHTS || ret->call.short_length > sizeof ret->bytes)
+        return false;
+    ret->fd_count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    memcpy(ret->fds, CMSG_DATA(head), ret->fd_count * sizeof(int));
+    size_t got = (size_t)length - sizeof ret->call;
+    return got <= ret->call.short_length &&
+           receive_rest(channel, ret->bytes + got, ret->call.short_length - got);
+}
+
+static bool read_task(const struct received *received, struct task *ret)
+{
+    if (received->call.short_length)
+        return task_parse(received->bytes, received->call.short_length, ret);
+    return received->fd_count > 0 && task_read(received->fds[received->fd_count - 1], ret);
 }
 
 static struct machine *machine_for(const struct task *task)
@@ -58,19 +84,21 @@ static void tell_end(int fd, int code)
         ;
 }
 
-static int obey(int channel, char kind, int *fds, size_t count)
+static int obey(int channel, struct received *received)
 {
     static struct report report;
     static struct task task;
+    int *fds = received->fds;
     report.length = 0;
-    bool serves = kind == ORDER_SERVE && count == ORDER_FDS_MAX;
-    if (!task_read(fds[ORDER_CODE], &task) || (kind == ORDER_ONCE) == serves) {
+    size_t streams = received->fd_count - (received->call.short_length == 0);
+    bool serves = received->call.kind == ORDER_SERVE;
+    if (!read_task(received, &task) || (serves && streams < ORDER_STDIN)) {
         report_add(&report, REPORT_REFUSED, "the order was not understood");
         report_send(&report, channel);
         return EXIT_TRAPPED;
     }
     if (serves) {
-        task.stdin_fd = fds[ORDER_STDIN];
+        task.stdin_fd = streams > ORDER_STDIN ? fds[ORDER_STDIN] : -1;
         task.stdout_fd = fds[ORDER_STDOUT];
         task.stderr_fd = fds[ORDER_STDERR];
         task.owns_stdin = true;
@@ -82,7 +110,7 @@ static int obey(int channel, char kind, int *fds, size_t count)
     else
         report_add(&report, REPORT_REFUSED, "Wasmtime cannot be started");
     report_send(&report, channel);
-    for (size_t i = ORDER_STDIN; serves && i < ORDER_END; i++) {
+    for (size_t i = ORDER_STDOUT; serves && i < ORDER_END; i++) {
         close(fds[i]); /* its streams end with it */
         fds[i] = -1;
     }
@@ -94,14 +122,14 @@ static int obey(int channel, char kind, int *fds, size_t count)
 
 static void *serve(void *data)
 {
-    int channel = *(int *)data, fds[ORDER_FDS_MAX];
-    size_t fd_count;
-    for (char kind; (kind = receive(channel, fds, &fd_count));) {
-        int code = obey(channel, kind, fds, fd_count);
-        for (size_t i = 0; i < fd_count; i++)
-            if (fds[i] >= 0)
-                close(fds[i]);
-        if (kind != ORDER_SERVE)
+    static struct received received;
+    int channel = *(int *)data;
+    while (receive(channel, &received)) {
+        int code = obey(channel, &received);
+        for (size_t i = 0; i < received.fd_count; i++)
+            if (received.fds[i] >= 0)
+                close(received.fds[i]);
+        if (received.call.kind != ORDER_SERVE)
             _exit(code); /* Wasmtime's threads have nothing to put in order */
     }
     _exit(0);

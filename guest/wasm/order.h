@@ -1,11 +1,12 @@
 /* What is asked of cloche-wasm, and what it reports: the words between the host and the program that has
  * Wasmtime in it.
  *
- * An order is one byte on the channel, with descriptors beside it: a sealed memory file, which begins with
- * this head, then has `fields_length` bytes of pairs (name, NUL, value, NUL), then the code; and in a program
- * that serves, the run's own stdin, stdout, stderr, and the socket that its end is told to. A report is a
- * report_head and as many bytes of pairs. The host trusts nothing in a report: it may be the words of a
- * module that broke out of Wasmtime. */
+ * An order is an order_call on the channel and the order itself, which begins with an order_head, then has
+ * `fields_length` bytes of pairs (name, NUL, value, NUL), then the code: a short one follows the call, a long
+ * one is a sealed memory file. With the call come descriptors: that file, where there is one; and in a
+ * program that serves, the run's own stdout, stderr, the socket that its end is told to, and its stdin if it
+ * has any. A report is a report_head and as many bytes of pairs. The host trusts nothing in a report: it may
+ * be the words of a module that broke out of Wasmtime. */
 #pragma once
 
 #include <stdint.h>
@@ -14,15 +15,20 @@
 
 enum {
     ORDER_ONCE = 'o',  /* streams are the program's own, and it ends with the run */
-    ORDER_SERVE = 's', /* four descriptors more; the program waits for the next order afterwards */
-    ORDER_CODE = 0,    /* places of the descriptors */
-    ORDER_STDIN,
-    ORDER_STDOUT,
+    ORDER_SERVE = 's', /* streams are its own, and the program waits for the next order afterwards */
+    ORDER_STDOUT = 0,  /* places of the descriptors of one that serves */
     ORDER_STDERR,
     ORDER_END, /* where the run's end is told as an init_message, as init would */
-    ORDER_FDS_MAX,
+    ORDER_STDIN,
+    ORDER_FDS_MAX = ORDER_STDIN + 2, /* the file comes last */
+    ORDER_SHORT_MAX = 32 << 10,
     ORDER_FIELDS_MAX = 16 << 20,
     REPORT_MAX = 64 << 10,
+};
+
+struct order_call {
+    uint32_t kind;
+    uint32_t short_length; /* of the order that follows; 0: it is in the file */
 };
 
 struct order_head {

@@ -78,9 +78,11 @@ static void start_clock(struct run *run)
         .cpu_until_us = now_us(CLOCK_PROCESS_CPUTIME_ID) + task->cpu_ms * 1000,
         .wall_until_us = now_us(CLOCK_MONOTONIC) + task->wall_ms * 1000,
     };
+    if (!ticking) {
+        struct sigaction action = {.sa_handler = tick, .sa_flags = SA_RESTART};
+        sigaction(SIGALRM, &action, NULL);
+    }
     ticking = machine_engine(run->machine);
-    struct sigaction action = {.sa_handler = tick, .sa_flags = SA_RESTART};
-    sigaction(SIGALRM, &action, NULL);
     set_ticks(TICK_US);
     wasmtime_store_epoch_deadline_callback(run->store, look_at_clock, &run->watch, NULL);
     wasmtime_context_set_epoch_deadline(run->context, 1);
@@ -96,6 +98,20 @@ static ptrdiff_t write_stream(void *data, const unsigned char *bytes, size_t len
         done += written > 0 ? (size_t)written : 0;
     }
     return (ptrdiff_t)length;
+}
+
+/* A file is written to where the module calls; what is not one for Wasmtime is written to by a thread of its
+ * own, which has to be woken. A stream of another user, as that of a run without a keeper, cannot be opened.
+ */
+static void give_output(const struct task *task, wasi_config_t *wasi)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", task->stdout_fd);
+    if (!wasi_config_set_stdout_file(wasi, path))
+        wasi_config_set_stdout_custom(wasi, write_stream, (void *)(intptr_t)task->stdout_fd, NULL);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", task->stderr_fd);
+    if (!wasi_config_set_stderr_file(wasi, path))
+        wasi_config_set_stderr_custom(wasi, write_stream, (void *)(intptr_t)task->stderr_fd, NULL);
 }
 
 /* Wasmtime keeps what it has read of the process's own stdin for whoever asks next: in a process that serves
@@ -118,7 +134,7 @@ static bool give_stdin(const struct task *task, wasi_config_t *wasi)
             }
             bytes = larger;
         }
-        ssize_t got = read(task->stdin_fd, bytes + length, room - length);
+        ssize_t got = task->stdin_fd < 0 ? 0 : read(task->stdin_fd, bytes + length, room - length);
         if (got == 0 || (got < 0 && errno != EINTR))
             break;
         length += got > 0 ? (size_t)got : 0;
@@ -181,8 +197,7 @@ static const char *give_world(struct run *run)
 {
     const struct task *task = run->task;
     wasi_config_t *wasi = wasi_config_new();
-    wasi_config_set_stdout_custom(wasi, write_stream, (void *)(intptr_t)task->stdout_fd, NULL);
-    wasi_config_set_stderr_custom(wasi, write_stream, (void *)(intptr_t)task->stderr_fd, NULL);
+    give_output(task, wasi);
     if (!wasi_config_set_argv(wasi, task->argument_count, (const char **)task->arguments) ||
         !give_environment(task, wasi))
         return "its arguments and environment must be UTF-8";
@@ -190,9 +205,10 @@ static const char *give_world(struct run *run)
         return "stdin is larger than 64 MiB";
     if (task->runtime && !place_code(run))
         return "its code cannot be placed";
-    if ((task->input && !wasi_config_preopen_dir(wasi, task->input, "/data/input", false)) ||
-        (task->output && !wasi_config_preopen_dir(wasi, task->output, "/data/output", true)) ||
-        (task->runtime && !wasi_config_preopen_dir(wasi, run->code_directory, "/code", false)))
+    if (run->linked->sees_files &&
+        ((task->input && !wasi_config_preopen_dir(wasi, task->input, "/data/input", false)) ||
+         (task->output && !wasi_config_preopen_dir(wasi, task->output, "/data/output", true)) ||
+         (task->runtime && !wasi_config_preopen_dir(wasi, run->code_directory, "/code", false))))
         return "a directory cannot be opened for it";
     wasmtime_error_t *error = wasmtime_context_set_wasi(run->context, wasi);
     if (error)

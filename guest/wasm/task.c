@@ -45,18 +45,11 @@ static bool take_field(struct task *task, const char *name, const char *value)
     return false;
 }
 
-bool task_read(int order_fd, struct task *ret)
+bool task_parse(const char *bytes, size_t length, struct task *ret)
 {
-    struct stat status;
     *ret = (struct task){.fuel = -1, .stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2, .name = "main"};
-    if (fstat(order_fd, &status) < 0 || status.st_size < (off_t)sizeof(struct order_head))
+    if (length < sizeof(struct order_head))
         return false;
-    size_t length = (size_t)status.st_size;
-    char *bytes = mmap(NULL, length, PROT_READ, MAP_PRIVATE, order_fd, 0);
-    if (bytes == MAP_FAILED)
-        return false;
-    ret->mapped = bytes;
-    ret->mapped_length = length;
     const struct order_head *head = (const struct order_head *)bytes;
     const char *at = bytes + sizeof *head, *end = at + head->fields_length;
     if (head->magic != ORDER_MAGIC || head->fields_length > length - sizeof *head ||
@@ -72,6 +65,21 @@ bool task_read(int order_fd, struct task *ret)
         at = value + strlen(value) + 1;
     }
     return true;
+}
+
+bool task_read(int order_fd, struct task *ret)
+{
+    struct stat status;
+    if (fstat(order_fd, &status) < 0)
+        return false;
+    size_t length = (size_t)status.st_size;
+    char *bytes = mmap(NULL, length, PROT_READ, MAP_PRIVATE, order_fd, 0);
+    if (bytes == MAP_FAILED)
+        return false;
+    bool is_read = task_parse(bytes, length, ret);
+    ret->mapped = bytes;
+    ret->mapped_length = length;
+    return is_read;
 }
 
 void task_release(struct task *task)

@@ -25,4 +25,7 @@ struct task {
 
 /* Maps the order in this file. The host made it: what does not fit is a fault of ours, and false. */
 bool task_read(int order_fd, struct task *ret);
+
+/* The same of bytes in memory, which stay the caller's. */
+bool task_parse(const char *bytes, size_t length, struct task *ret);
 void task_release(struct task *task);

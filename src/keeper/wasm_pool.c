@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum { IDLE_MAX = 4, RUNS_MAX = 20000, LIFETIME_MS = 24 * 3600 * 1000 };
@@ -27,7 +28,10 @@ struct worker {
     struct image *image;
     struct lease lease;
     struct result *layers; /* that were proved when it was made */
+    int output_fd;         /* its directory */
     int runs;
+    int row; /* of the language that ran last, with what was found for it */
+    struct program_paths paths;
 };
 
 struct wasm_pool {
@@ -54,6 +58,7 @@ static void worker_free(struct worker *worker)
 {
     if (!worker)
         return;
+    scope_close_fd(&worker->output_fd);
     lease_close_at_scope_end(&worker->lease);
     image_free(worker->image);
     spec_free(worker->spec);
@@ -82,21 +87,25 @@ void wasm_pool_read_state(struct wasm_pool *pool, struct wasm_pool_state *ret)
 }
 
 /* Stdin is read to its end before a module begins: that must not be somebody who types. */
-static bool stdin_fits(const struct spec *spec)
+static bool stdin_fits(struct spec *spec)
 {
     struct stat what;
     struct pollfd polled = {.fd = spec->stdin_fd, .events = POLLIN};
     if (spec->stdin_kind != STDIN_DESCRIPTOR)
         return true;
-    if (fstat(spec->stdin_fd, &what) < 0 || isatty(spec->stdin_fd))
+    if (fstat(spec->stdin_fd, &what) < 0)
         return false;
-    if (S_ISREG(what.st_mode) || S_ISCHR(what.st_mode))
+    if (S_ISCHR(what.st_mode) && what.st_rdev == makedev(1, 3)) /* /dev/null */
+        spec->stdin_kind = STDIN_NONE;
+    if (S_ISREG(what.st_mode) || spec->stdin_kind == STDIN_NONE)
         return true;
+    if (S_ISCHR(what.st_mode))
+        return !isatty(spec->stdin_fd);
     return poll(&polled, 1, 0) == 1 && polled.revents & POLLHUP; /* all that will come is there */
 }
 
 /* File rules cannot be added to a process, and fuel needs code that was compiled for it. */
-static bool fits(const struct spec *spec)
+static bool fits(struct spec *spec)
 {
     return spec->grant_count == 0 && spec->fuel < 0 && spec->has_code && !spec->command.count &&
            stdin_fits(spec);
@@ -136,7 +145,11 @@ static int worker_start(const struct wasm_pool *pool, const struct spec *like, s
     if (status < 0)
         return status;
     lease->box.is_spare = true;
-    return lease->box.engine->start(&lease->box, worker->layers, err);
+    status = lease->box.engine->start(&lease->box, worker->layers, err);
+    worker->output_fd =
+        openat(lease->box.scratch_fd, "output", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return status == 0 && worker->output_fd < 0 ? error_host(err, -errno, "cannot open a box's files")
+                                                : status;
 }
 
 static int take(struct wasm_pool *pool, const struct spec *spec, struct worker **ret, struct error *err)
@@ -159,7 +172,9 @@ static int take(struct wasm_pool *pool, const struct spec *spec, struct worker *
     *ret = worker;
     if (worker)
         return 0;
-    worker = calloc(1, sizeof *worker);
+    worker = malloc(sizeof *worker);
+    if (worker)
+        *worker = (struct worker){.output_fd = -1, .row = -1};
     int status =
         worker ? worker_start(pool, spec, worker, err) : error_host(err, -ENOMEM, "no memory for a box");
     if (status < 0)
@@ -184,37 +199,39 @@ static void put_back(struct wasm_pool *pool, struct worker *worker, bool is_usab
 }
 
 static int prepare_program(const struct language_table *languages, const struct spec *spec,
-                           const struct box *box, struct program *ret, struct error *err)
+                           struct worker *worker, struct program *ret, struct error *err)
 {
+    const struct box *box = &worker->lease.box;
+    struct program_paths *paths = &worker->paths;
     const char *name = spec->language    ? spec->language
                        : spec->code_name ? language_by_extension(languages, spec->code_name)
                                          : "python";
     if (!name)
         return -EAGAIN; /* the cold way says what is wrong */
-    struct program_paths paths = {0};
     const struct language_wanted wanted = {.name = name, .image = box->image, .is_wasm = true};
-    int row = language_find(languages, &wanted, 0, &paths.runtime, &paths.compiler);
-    if (row < 0)
+    if (worker->row < 0 || strcmp(languages->rows[worker->row].name, name) != 0)
+        worker->row = language_find(languages, &wanted, 0, &paths->runtime, &paths->compiler);
+    if (worker->row < 0)
         return -EAGAIN;
-    paths.code_name = language_code_name(languages, &languages->rows[row], spec->code_name);
-    int status = program_from_language(box, &languages->rows[row].run, &paths, &spec->arguments, ret, err);
+    const struct language *row = &languages->rows[worker->row];
+    paths->code_name = language_code_name(languages, row, spec->code_name);
+    int status = program_from_language(box, &row->run, paths, &spec->arguments, ret, err);
     ret->code = (struct slice){spec->code.data ? spec->code.data : "", spec->code.length};
     return status;
 }
 
-static bool has_files(int scratch_fd)
+/* Is there more than the directory itself and the one above? */
+static bool has_files(int directory_fd)
 {
-    scope_fd output = openat(scratch_fd, "output", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *directory = output < 0 ? NULL : fdopendir(output);
-    if (!directory)
-        return true;
-    output = -1; /* the directory's now */
-    struct dirent *entry;
+    _Alignas(struct dirent64) char entries[512];
+    ssize_t length = lseek(directory_fd, 0, SEEK_SET) < 0 ? -1 : 1;
     int count = 0;
-    while (count <= 2 && (entry = readdir(directory)))
-        count++;
-    closedir(directory);
-    return count > 2;
+    while (length > 0 && count <= 2) {
+        length = getdents64(directory_fd, entries, sizeof entries);
+        for (ssize_t at = 0; at < length; count++)
+            at += ((struct dirent64 *)(entries + at))->d_reclen;
+    }
+    return length < 0 || count > 2;
 }
 
 static int copy_layers(const struct result *from, struct result *into)
@@ -250,7 +267,7 @@ static int run_in(struct worker *worker, const struct program *program, const st
         status = supervise_run(&served.box, io, result, err);
         *ret_is_usable = wasm_served_close(&served);
     }
-    if (status < 0 || !has_files(worker->lease.box.scratch_fd))
+    if (status < 0 || !has_files(worker->output_fd))
         return status;
     if (*ret_is_usable) { /* it must not change what is looked at */
         *ret_is_usable = false;
@@ -274,7 +291,7 @@ int wasm_pool_serve(struct wasm_pool *pool, struct spec *spec, const struct supe
     const struct spec *own = box->spec;
     bool is_usable = true;
     box->spec = spec; /* whose environment and arguments the program is made of */
-    status = result ? prepare_program(pool->languages, spec, box, &program, err)
+    status = result ? prepare_program(pool->languages, spec, worker, &program, err)
                     : error_host(err, -ENOMEM, "no memory for a result");
     box->spec = own;
     if (status == 0)

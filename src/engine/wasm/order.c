@@ -3,6 +3,7 @@
 #include "base/scope.h"
 #include "engine/launch.h"
 #include "engine/supervise.h"
+#include "os/process.h"
 #include "wasm/order.h"
 
 #include <errno.h>
@@ -81,23 +82,50 @@ static int fill_fields(const struct box *box, const struct program *program, str
     return status;
 }
 
-int wasm_order_pack(const struct box *box, const struct program *program, struct error *err)
+/* After the room for a call. */
+static int fill_order(const struct box *box, const struct program *program, struct buffer *order)
 {
-    scope_buffer fields = {0}, order = {0};
+    scope_buffer fields = {0};
+    const struct order_call none = {0};
     int status = fill_fields(box, program, &fields);
     const struct order_head head = {
         .magic = ORDER_MAGIC, .fields_length = (uint32_t)fields.length, .code_length = program->code.length};
     if (status == 0 && fields.length > ORDER_FIELDS_MAX)
         status = -E2BIG;
     if (status == 0)
-        status = buffer_append(&order, &head, sizeof head);
+        status = buffer_append(order, &none, sizeof none);
     if (status == 0)
-        status = buffer_append(&order, fields.data, fields.length);
+        status = buffer_append(order, &head, sizeof head);
     if (status == 0)
-        status = buffer_append(&order, program->code.data, program->code.length);
-    if (status < 0)
+        status = buffer_append(order, fields.data, fields.length);
+    return status < 0 ? status : buffer_append(order, program->code.data, program->code.length);
+}
+
+int wasm_order_send(const struct box *box, const struct program *program, uint32_t kind, const int *fds,
+                    size_t fd_count, struct error *err)
+{
+    scope_buffer order = {0};
+    scope_fd file = -1;
+    int given[ORDER_FDS_MAX];
+    struct order_call call = {.kind = kind};
+    size_t length = sizeof call;
+    int status = fill_order(box, program, &order);
+    if (status < 0 || fd_count >= ORDER_FDS_MAX)
         return error_host(err, status, "cannot pack the order for Wasmtime");
-    return launch_pack_file("order", (struct slice){order.data, order.length}, err);
+    memcpy(given, fds, fd_count * sizeof *fds);
+    struct slice body = {order.data + sizeof call, order.length - sizeof call};
+    if (body.length <= ORDER_SHORT_MAX && fd_count > 0) { /* a call without descriptors is the last one */
+        call.short_length = (uint32_t)body.length;
+        length = order.length;
+    } else {
+        file = launch_pack_file("order", body, err);
+        if (file < 0)
+            return file;
+        given[fd_count++] = file;
+    }
+    memcpy(order.data, &call, sizeof call);
+    status = process_send_many(box->channel_fd, order.data, (uint32_t)length, given, fd_count);
+    return status < 0 ? error_host(err, status, "cannot give Wasmtime an order") : 0;
 }
 
 /* What comes after its head; the length, or a negative errno. */

@@ -3,8 +3,10 @@
 
 #include "engine/engine.h"
 
-/* The order to run the program in the box, as a descriptor of a sealed file. */
-int wasm_order_pack(const struct box *box, const struct program *program, struct error *err);
+/* Orders the program in the box of `channel_fd` to run this one, with these descriptors; `kind` is of
+ * wasm/order.h. */
+int wasm_order_send(const struct box *box, const struct program *program, uint32_t kind, const int *fds,
+                    size_t fd_count, struct error *err);
 
 /* Takes the report on a run, which waits on the channel, into the result: how it ended, and what was
  * returned. It is the guest's words: it can make nothing of a run that the host has ended. A negative errno

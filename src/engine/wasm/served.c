@@ -19,11 +19,13 @@
 
 enum { CLOSE_LOOK_US = 10000, END_MS = 5000, GRACE_MS = 200 };
 
+/* As clock_getcpuclockid makes it, which asks the kernel whether it is one. */
+#define CPU_CLOCK_OF(pid) ((clockid_t)((~(unsigned)(pid) << 3) | 2))
+
 static int64_t cpu_us(pid_t pid)
 {
-    clockid_t clock;
     struct timespec used;
-    if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) < 0)
+    if (pid <= 0 || clock_gettime(CPU_CLOCK_OF(pid), &used) < 0)
         return 0;
     return (int64_t)used.tv_sec * 1000000 + used.tv_nsec / 1000;
 }
@@ -81,14 +83,22 @@ static const struct engine engine_served = {
     .destroy = served_destroy,
 };
 
+static bool has_stdin(const struct spec *spec)
+{
+    return spec->stdin_kind == STDIN_DESCRIPTOR ||
+           (spec->stdin_kind == STDIN_BYTES && spec->stdin_bytes.length > 0);
+}
+
 /* Our ends of what the order carries into the process. */
 static int make_streams(struct box *box, int *ret_theirs)
 {
     int input[2], output[2], errors[2], control[2];
-    if (pipe2(input, O_CLOEXEC) < 0)
-        return -errno;
-    box->stdin_fd = input[1];
-    ret_theirs[ORDER_STDIN] = input[0];
+    if (has_stdin(box->spec)) {
+        if (pipe2(input, O_CLOEXEC) < 0)
+            return -errno;
+        box->stdin_fd = input[1];
+        ret_theirs[ORDER_STDIN] = input[0];
+    }
     if (pipe2(output, O_CLOEXEC) < 0)
         return -errno;
     box->stdout_fd = output[0];
@@ -101,17 +111,20 @@ static int make_streams(struct box *box, int *ret_theirs)
         return -errno;
     box->control_fd = control[0];
     ret_theirs[ORDER_END] = control[1];
+    if (box->identity->has_uid && /* so that it can be opened again (guest/wasm/run.c) */
+        (fchown(output[1], box->identity->uid, (gid_t)-1) < 0 ||
+         fchown(errors[1], box->identity->uid, (gid_t)-1) < 0))
+        return -errno;
     const int ours[] = {box->stdin_fd, box->stdout_fd, box->stderr_fd};
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        if (fcntl(ours[i], F_SETFL, fcntl(ours[i], F_GETFL) | O_NONBLOCK) < 0)
+        if (ours[i] >= 0 && fcntl(ours[i], F_SETFL, O_NONBLOCK) < 0)
             return -errno;
     return 0;
 }
 
 static void close_streams(struct box *box)
 {
-    int *fds[] = {&box->stdin_fd,   &box->stdout_fd, &box->stderr_fd,
-                  &box->control_fd, &box->pidfd,     &box->listener_fd};
+    int *fds[] = {&box->stdin_fd, &box->stdout_fd, &box->stderr_fd, &box->control_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         scope_close_fd(fds[i]);
 }
@@ -136,26 +149,23 @@ int wasm_served_open(struct wasm_served *served, struct box *home, const struct 
     if (home->program_pid <= 0)
         process_tree_list(home->pid, &home->program_pid, 1);
     served->cpu_before_us = cpu_us(home->program_pid);
-    int theirs[ORDER_FDS_MAX] = {-1, -1, -1, -1, -1};
-    theirs[ORDER_CODE] = wasm_order_pack(box, program, err);
-    served->limits = spec->limits;
+    int theirs[ORDER_STDIN + 1] = {-1, -1, -1, -1};
+    int status = make_streams(box, theirs);
+    box->pidfd = home->pidfd;
+    box->listener_fd = home->listener_fd;
+    box->started_us = clock_monotonic_us();
+    status = status < 0 ? error_host(err, status, "cannot make streams")
+                        : wasm_order_send(box, program, ORDER_SERVE, theirs,
+                                          ORDER_STDIN + (theirs[ORDER_STDIN] >= 0), err);
+    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++)
+        scope_close_fd(&theirs[i]);
+    served->limits = spec->limits; /* those of the order are the run's own */
     served->limits.value[LIMIT_wall] += GRACE_MS;
     served->limits.value[LIMIT_cpu] += GRACE_MS;
     box->limits = &served->limits;
-    int status = theirs[ORDER_CODE] < 0 ? theirs[ORDER_CODE] : make_streams(box, theirs);
-    box->pidfd = fcntl(home->pidfd, F_DUPFD_CLOEXEC, 0);
-    box->listener_fd = home->listener_fd < 0 ? -1 : fcntl(home->listener_fd, F_DUPFD_CLOEXEC, 0);
-    box->started_us = clock_monotonic_us();
-    char kind = ORDER_SERVE;
-    if (status == 0)
-        status = process_send_many(home->channel_fd, &kind, 1, theirs, ORDER_FDS_MAX);
-    for (size_t i = 0; i < ORDER_FDS_MAX; i++)
-        scope_close_fd(&theirs[i]);
-    if (status < 0) {
+    if (status < 0)
         close_streams(box);
-        return error_host(err, status, "cannot give Wasmtime an order");
-    }
-    return 0;
+    return status;
 }
 
 bool wasm_served_close(struct wasm_served *served)
@@ -163,6 +173,7 @@ bool wasm_served_close(struct wasm_served *served)
     struct box *box = &served->box;
     struct pollfd polled = {.fd = box->pidfd, .events = POLLIN};
     served->home->is_reaped |= box->is_reaped;
+    served->home->listener_fd = box->listener_fd; /* which the supervisor may have closed */
     bool is_usable = box->ended_by_itself && !box->stops && !box->is_reaped && poll(&polled, 1, 0) == 0;
     close_streams(box);
     return is_usable;

@@ -75,9 +75,6 @@ static int wasm_start(struct box *box, struct result *result, struct error *err)
         return error_layer(err, "wasm", 0,
                            "this build is without Wasmtime: run setup/install-wasm library, and build again");
     const struct program *program = box->program;
-    scope_fd order = box->is_spare ? -1 : wasm_order_pack(box, program, err);
-    if (order < 0 && !box->is_spare)
-        return order;
     int status = make_host_program(box, err);
     if (status < 0)
         return status;
@@ -86,10 +83,7 @@ static int wasm_start(struct box *box, struct result *result, struct error *err)
     box->debt.memory_bytes = OWN_BYTES;
     result_add_layer(result, layer_names[LAYER_wasm], true, "Wasmtime in a process box");
     status = engine_process.start(box, result, err);
-    char kind = ORDER_ONCE;
-    if (status == 0 && order >= 0 && (status = process_send(box->channel_fd, &kind, 1, order)) < 0)
-        return error_host(err, status, "cannot give Wasmtime its order");
-    return status;
+    return status < 0 || box->is_spare ? status : wasm_order_send(box, program, ORDER_ONCE, NULL, 0, err);
 }
 
 /* A module has no processes to count: the threads of Wasmtime are not its own. */
