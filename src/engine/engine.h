@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "image/image.h"
 #include "os/cgroup/cgroup.h"
+#include "os/process.h"
 #include "os/seccomp/policy.h"
 #include "spec/result.h"
 #include "spec/spec.h"
@@ -99,15 +100,16 @@ struct box {
     int ruleset_fd;           /* of a fork that begins anew: its file rules, for its program to put on */
     int oom_fd; /* tells when the group runs out of memory, if it was made ahead; -1: supervise makes it */
     short oom_events;
-    int64_t threads_beside; /* of the same uid, not in the box: they count in the kernel\'s limit */
-    int stops;              /* how often stop() was called */
-    int64_t started_us;     /* when the word to go was given */
-    struct box_debt debt;   /* of a spare: what was used before its run, and is not the run's */
-    bool is_watched;        /* no kernel limit stands behind memory and processes: what is measured decides */
-    bool waits_for_word;    /* more is to be looked at when init has proved its layers */
-    bool counts_itself;     /* its processes are not the host's to count: init's word is all there is */
-    int64_t counted_pids;   /* which is this, at most so far */
-    char kernel[128];       /* that init found itself on, where it was asked for */
+    int64_t threads_beside;     /* of the same uid, not in the box: they count in the kernel\'s limit */
+    int stops;                  /* how often stop() was called */
+    int64_t started_us;         /* when the word to go was given */
+    struct process_apart apart; /* init and we, until then */
+    struct box_debt debt;       /* of a spare: what was used before its run, and is not the run's */
+    bool is_watched;      /* no kernel limit stands behind memory and processes: what is measured decides */
+    bool waits_for_word;  /* more is to be looked at when init has proved its layers */
+    bool counts_itself;   /* its processes are not the host's to count: init's word is all there is */
+    int64_t counted_pids; /* which is this, at most so far */
+    char kernel[128];     /* that init found itself on, where it was asked for */
     bool ended_by_itself; /* init reported the program's end before its own: it has waited for all of the box
                            */
     bool is_reaped;

@@ -370,12 +370,13 @@ static int prefer_own_report(struct box *box, struct error *err)
 int launch_give_the_word(struct box *box, struct error *err)
 {
     char order = INIT_GO;
+    process_let_roam(&box->apart); /* or its program would inherit where it may run */
     box->started_us = clock_monotonic_us();
     int status = process_send(box->control_fd, &order, 1, -1);
     return status < 0 ? error_host(err, status, "cannot give the box the word to go") : 0;
 }
 
-int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err),
+static int await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err),
                           void *data, struct error *err)
 {
     bool is_inspected = !inspect;
@@ -456,4 +457,12 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
             return error_host(err, -EPROTO, "init sent an unknown message");
         }
     }
+}
+
+int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *data, struct error *err),
+                          void *data, struct error *err)
+{
+    int status = await_verified(box, timeout_ms, inspect, data, err);
+    process_roam(&box->apart);
+    return status;
 }

@@ -148,7 +148,7 @@ static int detach(void *data)
     return 1;
 }
 
-int mount_pivot(const char *new_root, const char *old_root, int (*and_then)(void))
+int mount_pivot(const char *new_root, const char *old_root, int (*and_then)(void), const cpu_set_t *cpus)
 {
     if (chdir(new_root) < 0 || syscall(SYS_pivot_root, ".", old_root) < 0 || chdir("/") < 0)
         return -errno;
@@ -161,6 +161,6 @@ int mount_pivot(const char *new_root, const char *old_root, int (*and_then)(void
     int child = clone(detach, stack + sizeof stack, CLONE_VM | SIGCHLD, &detaching);
     if (child < 0)
         return -errno;
-    process_place_elsewhere(child);
+    process_place_elsewhere(child, cpus);
     return 0;
 }

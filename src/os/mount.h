@@ -1,6 +1,7 @@
 /* Mounts, made with all their flags on before anyone can see them. */
 #pragma once
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -51,6 +52,7 @@ int mount_new(const char *type, const char *path, unsigned flags, const char *op
  * `and_then` says (NULL: nothing), which returns its exit code. It shares our memory, and may make raw system
  * calls only (os/raw.h). It must be waited for, and must have exited with 0, before anything of the guest's
  * runs. `old_root` is an empty directory below the new root where the old one hangs for that time: stacked on
- * "/" itself, it would make us count as chrooted, and a chrooted process may not make a user namespace. */
-int mount_pivot(const char *new_root, const char *old_root, int (*and_then)(void));
+ * "/" itself, it would make us count as chrooted, and a chrooted process may not make a user namespace.
+ * `cpus`: where the child may run; NULL: where we may. */
+int mount_pivot(const char *new_root, const char *old_root, int (*and_then)(void), const cpu_set_t *cpus);
 enum { MOUNT_NOT_DETACHED = 1 }; /* its exit code */

@@ -70,12 +70,14 @@ int process_call_apart_with(int flags, int (*call)(void *data), void *data)
     return 0;
 }
 
-void process_place_elsewhere(pid_t pid)
+void process_place_elsewhere(pid_t pid, const cpu_set_t *among)
 {
     cpu_set_t all, others;
     int here = sched_getcpu();
-    if (here < 0 || sched_getaffinity(0, sizeof all, &all) < 0)
+    if (here < 0 || (!among && sched_getaffinity(0, sizeof all, &all) < 0))
         return;
+    if (among)
+        all = *among;
     others = all;
     CPU_CLR(here, &others);
     if (CPU_COUNT(&others) > 0 && sched_setaffinity(pid, sizeof others, &others) == 0)

@@ -29,8 +29,8 @@ static inline int process_call_apart(int (*call)(void *data), void *data)
 
 /* Moves a child that was just cloned to another CPU than ours, which it may leave again at once. The kernel
  * often puts it into our own queue, where it would wait until we sleep, although another CPU is idle. Only a
- * hint: without it all works, later. */
-void process_place_elsewhere(pid_t pid);
+ * hint: without it all works, later. `among`: CPUs that it may have; NULL: ours. */
+void process_place_elsewhere(pid_t pid, const cpu_set_t *among);
 
 /* `pid` sleeps, and is about to be woken by us, who then wait for its word. The kernel may wake it on our
  * CPU, and us on its own, where we would wait for it to pause: a virtual CPU that has nothing to do looks to

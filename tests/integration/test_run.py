@@ -277,6 +277,16 @@ def test_output_to_a_full_disk_is_not_a_success(engine):
 
 # how it exits
 
+def test_program_may_use_the_cpus_of_its_caller(engine):
+    """Init and its launcher keep off each other's CPU while a box starts; its program does not know of that."""
+    code = "import os; print(sorted(os.sched_getaffinity(0)), sorted(os.sched_getaffinity(os.getppid())))"
+    for cpus in (sorted(os.sched_getaffinity(0)), [0]):
+        for _ in range(3):
+            done = subprocess.run([box.CLOCHE, "run", "--isolation", engine, "-e", code], capture_output=True, text=True,
+                                  preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+            assert (done.stdout, done.stderr) == (f"{cpus} {cpus}\n", ""), cpus
+
+
 def test_exit_codes_are_those_of_the_program(engine):
     for code in [*range(0, 249, 8), 1, 2, 127, 126, 128, 129, 248, 254, 255]:
         done = box.raw("run", "--isolation", engine, "--", "/bin/sh", "-c", f"exit {code}")

@@ -190,7 +190,7 @@ static void pivot_body(void *data)
     must(mkdir("root/old", 0755) == 0);
     make_file("root/new-root", "x");
     int status;
-    must(mount_pivot("root", "old", say_seven) == 0);
+    must(mount_pivot("root", "old", say_seven, NULL) == 0);
     must(waitpid(-1, &status, 0) > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 7);
     must(access("/new-root", F_OK) == 0);
     must(access("/proc", F_OK) < 0 && access("/usr", F_OK) < 0 && access("/../usr", F_OK) < 0);

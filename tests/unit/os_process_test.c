@@ -143,7 +143,7 @@ static void child_placed_elsewhere_may_run_anywhere(void **state)
     if (pid == 0)
         for (;;)
             pause();
-    process_place_elsewhere(pid);
+    process_place_elsewhere(pid, NULL);
     assert_int_equal(sched_getaffinity(0, sizeof ours, &ours), 0);
     assert_int_equal(sched_getaffinity(pid, sizeof theirs, &theirs), 0);
     assert_true(CPU_EQUAL(&ours, &theirs));

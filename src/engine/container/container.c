@@ -100,11 +100,16 @@ static int child_enter(struct box *box, const struct room *room, uid_t caller_ui
     int status;
     if (!box->identity->has_uid && (status = identity_map_self(caller_uid, caller_gid, err)) < 0)
         return status;
-    if ((status = room_furnish(room, err)) < 0 || (status = entry_take(room->launch, err)) < 0)
+    /* The host's root is detached while we wait for the groups: that takes as long as half of all the rest.
+     * Only code that counts for the box has to be written inside of its group first. */
+    bool is_closed_late = room_code_counts(room);
+    if ((status = room_furnish(room, err)) < 0 ||
+        (!is_closed_late && (status = room_close_off(room, err)) < 0) ||
+        (status = entry_take(room->launch, err)) < 0)
         return status;
     if (!hardening_removed(cgroup_namespace) && unshare(CLONE_NEWCGROUP) < 0)
         return error_layer(err, "namespaces", -errno, "cannot make a cgroup namespace");
-    if ((status = room_close_off(room, err)) < 0)
+    if (is_closed_late && (status = room_close_off(room, err)) < 0)
         return status;
     /* Not before: with a time namespace in waiting the kernel refuses children that share memory, as the
      * room's does. */
@@ -189,7 +194,7 @@ static int start_child(struct box *box, struct room *room, struct launch *launch
         return error_layer(err, "namespaces", pid, "cannot make the namespaces of a box");
     if (pid == 0)
         child_main(box, room, launch, uid, gid);
-    process_place_elsewhere(pid); /* it builds the room while we make groups and network */
+    process_stay_apart(&box->apart, pid); /* it builds the room while we make groups and network */
     box->pid = pid;
     if (box->is_watched)
         ((struct watchdog *)box->engine_data)->init = pid;
@@ -265,6 +270,8 @@ static int container_start(struct box *box, struct result *result, struct error 
     struct inspection inspection = {box, &group_limits};
     if (status == 0)
         status = launch_await_verified(box, 20000, inspect, &inspection, err);
+    else
+        process_roam(&box->apart);
     if (status == 0)
         inspect_list_layers(box, &group_limits, result);
     return status < 0 && err ? explain_refusal(err) : status;

@@ -46,6 +46,8 @@ int room_open(struct room *room, struct error *err)
     const struct box *box = room->box;
     room->files_fd = -1;
     room->is_started_by_root = geteuid() == 0;
+    CPU_ZERO(&room->cpus);
+    sched_getaffinity(0, sizeof room->cpus, &room->cpus); /* none: nobody is placed anywhere */
     bool mapped = box->identity->has_uid && !hardening_removed(box_uid);
     room->owner_uid = mapped ? box->identity->uid : box->identity->has_uid ? 0 : BOX_UID_INSIDE;
     room->owner_gid = mapped ? box->identity->uid : box->identity->has_uid ? 0 : BOX_GID_INSIDE;
@@ -300,7 +302,7 @@ int room_close_off(const struct room *room, struct error *err)
     /* The masks come after that, because a bind takes over the flags of where it comes from: so the covers
      * are read-only too. */
     is_roots_uid = !room->box->identity->has_uid && room->is_started_by_root;
-    status = mount_pivot(".", "code/.empty", hardening_removed(proc_mask) ? NULL : mask_proc);
+    status = mount_pivot(".", "code/.empty", hardening_removed(proc_mask) ? NULL : mask_proc, &room->cpus);
     return status < 0 ? error_host(err, status, "cannot change into the new root") : 0;
 }
 

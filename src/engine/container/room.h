@@ -14,7 +14,8 @@ struct room {
     bool is_started_by_root;
     uid_t owner_uid; /* of the scratch directories, as the kernel of the mounting namespace counts */
     gid_t owner_gid;
-    int files_fd; /* of a fork: the scratch directory whose files it begins with; -1: none */
+    cpu_set_t cpus; /* that the launcher may use: the child is kept off one of them while it starts */
+    int files_fd;   /* of a fork: the scratch directory whose files it begins with; -1: none */
 };
 
 /* Looks at what is granted, in the launcher. */
@@ -30,7 +31,7 @@ bool room_code_counts(const struct room *room);
  * control groups nor its network, … */
 int room_furnish(const struct room *room, struct error *err);
 
-/* … then, inside those, the code (whose pages count for the box), the grants and the locks. Ends inside the
+/* … then the grants and the locks, and, inside those, code whose pages count for the box. Ends inside the
  * new root; a child of its own is still detaching the old one and masking /proc, and init waits for it
  * (PLAN_HELPED). */
 int room_close_off(const struct room *room, struct error *err);

@@ -85,7 +85,7 @@ static int start_child(struct box *box, struct stage *stage, struct error *err)
         return error_layer(err, "namespaces", pid, "cannot make the namespaces of a box");
     if (pid == 0)
         stage_main(stage);
-    process_place_elsewhere(pid);
+    process_place_elsewhere(pid, NULL);
     box->pid = pid;
     ((struct oci_box *)box->engine_data)->watchdog.init = pid;
     return 0;

@@ -175,7 +175,7 @@ static int leave_host(struct error *err)
 {
     int status = mount_new("proc", "proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC, NULL);
     if (status == 0)
-        status = mount_pivot(".", "old", NULL);
+        status = mount_pivot(".", "old", NULL, NULL);
     if (status < 0)
         return error_host(err, status, "cannot change into the root of the runtime");
     int how;

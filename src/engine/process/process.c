@@ -165,7 +165,7 @@ static int start_init(struct box *box, bool own_uid, struct error *err)
         return error_host(err, pid, "cannot start a process");
     if (pid == 0)
         child_main(box, &launch);
-    process_place_elsewhere(pid); /* it becomes init while we furnish its place */
+    process_place_elsewhere(pid, NULL); /* it becomes init while we furnish its place */
     box->pid = ((struct watchdog *)box->engine_data)->init = pid;
     status = living_add(pid);
     return status < 0 ? error_host(err, status, "no memory for a box") : 0;
