@@ -67,21 +67,41 @@ static void rows_resolve(void)
     }
 }
 
+/* Built from its end, since jumps lead forward only: where one leads is there before it. code[0] is the last
+ * instruction, and a label is the length that the program had when its instruction was added. */
 struct program {
     struct sock_filter code[PROGRAM_MAX];
     size_t length;
+    size_t returns[VERDICT_ASK + 1]; /* of each verdict the one that was added last; 0: none yet */
 };
 
-static void emit(struct program *program, uint16_t code, uint8_t jump_true, uint8_t jump_false, uint32_t k)
+static size_t emit(struct program *program, uint16_t code, size_t if_true, size_t if_false, uint32_t k)
 {
-    if (program->length == PROGRAM_MAX)
+    size_t next = program->length; /* the label of what follows */
+    if (program->length == PROGRAM_MAX || next - if_true > UINT8_MAX || next - if_false > UINT8_MAX)
         abort();
-    program->code[program->length++] = (struct sock_filter){code, jump_true, jump_false, k};
+    program->code[program->length] =
+        (struct sock_filter){code, (uint8_t)(next - if_true), (uint8_t)(next - if_false), k};
+    return ++program->length;
 }
 
-static void emit_return(struct program *program, enum policy_verdict verdict)
+static size_t emit_plain(struct program *program, uint16_t code, uint32_t k)
 {
-    emit(program, BPF_RET | BPF_K, 0, 0, verdict_value(verdict));
+    return emit(program, code, program->length, program->length, k);
+}
+
+/* Can a jump reach it, from among the next few instructions? */
+static bool is_near(const struct program *program, size_t label)
+{
+    return label && program->length - label < 240;
+}
+
+/* One return serves all who can reach it: the kernel's work with a filter grows with its length. */
+static size_t return_near(struct program *program, enum policy_verdict verdict)
+{
+    if (!is_near(program, program->returns[verdict]))
+        program->returns[verdict] = emit_plain(program, BPF_RET | BPF_K, verdict_value(verdict));
+    return program->returns[verdict];
 }
 
 static enum policy_verdict plain_verdict(int number, enum policy_variant variant)
@@ -102,40 +122,72 @@ static size_t checks_in(const struct policy_row *row, enum policy_variant varian
     return count;
 }
 
-static void emit_condition(struct program *program, const struct policy_condition *condition, uint8_t skip)
+/* Where the filter goes on for some numbers. */
+struct target {
+    size_t label; /* 0: it ends, with … */
+    enum policy_verdict verdict;
+};
+
+static size_t reach(struct program *program, struct target target)
 {
-    emit(program, BPF_LD | BPF_W | BPF_ABS, 0, 0,
-         (uint32_t)(offsetof(struct seccomp_data, args) + 8U * condition->argument));
-    if (condition->any_set) {
-        emit(program, BPF_JMP | BPF_JSET | BPF_K, 0, skip, condition->mask);
-        return;
-    }
-    emit(program, BPF_ALU | BPF_AND | BPF_K, 0, 0, condition->mask);
-    emit(program, BPF_JMP | BPF_JEQ | BPF_K, 0, skip, condition->value);
+    if (!target.label)
+        return return_near(program, target.verdict);
+    return is_near(program, target.label)
+               ? target.label
+               : emit_plain(program, BPF_JMP | BPF_JA, (uint32_t)(program->length - target.label));
 }
 
-static void emit_check(struct program *program, const struct policy_check *check)
+static bool keeps_argument(const struct policy_condition *condition)
 {
-    size_t length[2] = {0};
-    for (int i = 0; i < check->conditions; i++)
-        length[i] = check->condition[i].any_set ? 2 : 3;
-    for (int i = 0; i < check->conditions; i++) {
-        size_t behind = 1; /* the return */
-        for (int later = i + 1; later < check->conditions; later++)
-            behind += length[later];
-        emit_condition(program, &check->condition[i], (uint8_t)behind);
-    }
-    emit_return(program, check->verdict);
+    return condition->any_set || condition->mask == UINT32_MAX;
 }
 
-/* All numbers of [first, last] get the same treatment: a plain verdict, or one row with checks. */
-static void emit_leaf(struct program *program, int first, enum policy_variant variant)
+static size_t emit_condition(struct program *program, const struct policy_condition *condition,
+                             bool is_loaded, size_t if_true, size_t if_false)
+{
+    size_t label = condition->any_set
+                       ? emit(program, BPF_JMP | BPF_JSET | BPF_K, if_true, if_false, condition->mask)
+                       : emit(program, BPF_JMP | BPF_JEQ | BPF_K, if_true, if_false, condition->value);
+    if (!keeps_argument(condition))
+        label = emit_plain(program, BPF_ALU | BPF_AND | BPF_K, condition->mask);
+    if (is_loaded)
+        return label;
+    return emit_plain(program, BPF_LD | BPF_W | BPF_ABS,
+                      (uint32_t)(offsetof(struct seccomp_data, args) + 8U * condition->argument));
+}
+
+/* All of its conditions hold, or `next`. */
+static size_t emit_check(struct program *program, const struct policy_check *check, bool is_loaded,
+                         size_t next)
+{
+    size_t label = return_near(program, check->verdict);
+    for (int i = check->conditions - 1; i >= 0; i--)
+        label = emit_condition(program, &check->condition[i], is_loaded && i == 0, label, next);
+    return label;
+}
+
+/* Is the argument that it looks at first there from the check before, which is the only way to it? */
+static bool finds_argument(const struct policy_row *row, int number, enum policy_variant variant)
+{
+    int before = number - 1;
+    while (before >= 0 && !check_applies(&row->check[before], variant))
+        before--;
+    const struct policy_condition *first = &row->check[number].condition[0];
+    return before >= 0 && row->check[before].conditions == 1 &&
+           keeps_argument(&row->check[before].condition[0]) &&
+           row->check[before].condition[0].argument == first->argument;
+}
+
+/* All numbers of a range get the same treatment: a plain verdict, or one row with checks. */
+static struct target emit_leaf(struct program *program, int first, enum policy_variant variant)
 {
     const struct policy_row *row = row_of[first];
-    for (int i = 0; row && i < row->checks; i++)
+    struct target target = {.verdict = plain_verdict(first, variant)};
+    for (int i = row ? row->checks - 1 : -1; i >= 0; i--)
         if (check_applies(&row->check[i], variant))
-            emit_check(program, &row->check[i]);
-    emit_return(program, plain_verdict(first, variant));
+            target.label =
+                emit_check(program, &row->check[i], finds_argument(row, i, variant), reach(program, target));
+    return target;
 }
 
 struct range {
@@ -155,44 +207,31 @@ static size_t ranges_find(struct range *ranges, enum policy_variant variant)
     return count;
 }
 
-/* The left half follows its comparison; the right half is reached by a jump of at most 255 instructions, or,
- * where it lies further away, through BPF_JA. The size of the left half is known after laying it out, so it
- * is laid out once for measuring. */
-static void emit_search(struct program *program, const struct range *ranges, size_t count,
-                        enum policy_variant variant)
+static struct target emit_search(struct program *program, const struct range *ranges, size_t count,
+                                 enum policy_variant variant)
 {
-    if (count == 1) {
-        emit_leaf(program, ranges[0].first, variant);
-        return;
-    }
+    if (count == 1)
+        return emit_leaf(program, ranges[0].first, variant);
     size_t middle = count / 2;
-    size_t start = program->length;
-    emit_search(program, ranges, middle, variant);
-    size_t left_length = program->length - start;
-    program->length = start;
-    if (left_length <= 255) {
-        emit(program, BPF_JMP | BPF_JGE | BPF_K, (uint8_t)left_length, 0, (uint32_t)ranges[middle].first);
-    } else {
-        emit(program, BPF_JMP | BPF_JGE | BPF_K, 0, 1, (uint32_t)ranges[middle].first);
-        emit(program, BPF_JMP | BPF_JA, 0, 0, (uint32_t)left_length);
-    }
-    emit_search(program, ranges, middle, variant);
-    emit_search(program, ranges + middle, count - middle, variant);
+    struct target right = emit_search(program, ranges + middle, count - middle, variant);
+    struct target left = emit_search(program, ranges, middle, variant);
+    size_t if_greater = reach(program, right), if_less = reach(program, left);
+    return (struct target){.label = emit(program, BPF_JMP | BPF_JGE | BPF_K, if_greater, if_less,
+                                         (uint32_t)ranges[middle].first)};
 }
 
 static void program_make(struct program *program, enum policy_variant variant)
 {
     static struct range ranges[NUMBERS];
     size_t count = ranges_find(ranges, variant);
-    program->length = 0;
-    emit(program, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch));
-    emit(program, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, AUDIT_ARCH_X86_64);
-    emit_return(program, VERDICT_ENOSYS);
-    emit(program, BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr));
+    *program = (struct program){0};
+    size_t search = reach(program, emit_search(program, ranges, count, variant));
+    size_t refusal = return_near(program, VERDICT_ENOSYS);
     /* Also everything past the table, and with it the x32 bit. */
-    emit(program, BPF_JMP | BPF_JGE | BPF_K, 0, 1, NUMBERS);
-    emit_return(program, VERDICT_ENOSYS);
-    emit_search(program, ranges, count, variant);
+    emit(program, BPF_JMP | BPF_JGE | BPF_K, refusal, search, NUMBERS);
+    size_t number = emit_plain(program, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    emit(program, BPF_JMP | BPF_JEQ | BPF_K, number, refusal, AUDIT_ARCH_X86_64);
+    emit_plain(program, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
 }
 
 static void print_header(void)
@@ -204,7 +243,7 @@ static void print_header(void)
         program_make(&program, (enum policy_variant)variant);
         printf("\nstatic const struct sock_filter seccomp_program_%s[%zu] = {\n", variant_names[variant],
                program.length);
-        for (size_t i = 0; i < program.length; i++)
+        for (size_t i = program.length; i-- > 0;)
             printf("    {0x%x, %u, %u, 0x%x},\n", program.code[i].code, program.code[i].jt,
                    program.code[i].jf, program.code[i].k);
         printf("};\n");
