@@ -70,11 +70,16 @@ long say_entered(const struct fork_state *state)
     return status < 0 ? status : 0;
 }
 
-/* Tells the host that we are there, and waits until it has mapped our user. */
+static long pass_number(long number);
+
+/* Tells the host that we are there, and waits until it has mapped our user; there is something to do
+ * meanwhile. */
 static long enter(const struct fork_state *state)
 {
     char order = 0;
     long status = say_entered(state);
+    if (status == 0)
+        status = pass_number(state->number);
     if (status == 0)
         status = raw_call(SYS_read, state->fds[CONTROL], RAW(&order), 1, 0, 0);
     return status < 0 ? status : status == 1 && order == INIT_ENTER ? 0 : -1;
@@ -174,8 +179,6 @@ static long first_process_apart(struct fork_state *state)
         status = enter(state);
     if (status == 0)
         status = take_user();
-    if (status == 0)
-        status = pass_number(state->number);
     return status < 0 ? status : copy_and_become_init(state, FORK_PROGRAM_FLAGS);
 }
 
@@ -317,7 +320,8 @@ static void settle(const struct fork_state *state)
 {
     char order = 0;
     int rules[DESCRIPTORS_MAX], rule_count = 0;
-    pages_take();
+    if (!state->is_awaited)
+        pages_take();
     if (!take(state->fds[CHANNEL], &order, 1, rules, &rule_count) || order != INIT_ENTER)
         leave(71); /* the host changed its mind, or is gone */
     if (seeds_renew() < 0 || (rule_count > 0 && confine(rules[0]) < 0))
@@ -330,14 +334,21 @@ static void settle(const struct fork_state *state)
     raw_call(SYS_write, INIT_CHANNEL_FD, RAW(&order), 1, 0, 0); /* now we can be looked at */
 }
 
+struct order {
+    int fds[DESCRIPTORS_MAX];
+    int fd_count;
+    int is_awaited;
+};
+
 /* The pid of the new box's init (or of who made it) in the interpreter; 0 in its copy; a negative errno. */
-static long fork_interpreter(const int *fds, int fd_count, int *thread_id, int landlock_abi, int is_plain)
+static long fork_interpreter(const struct order *order, int *thread_id, int landlock_abi, int is_plain)
 {
     static struct fork_state state;
-    if (fd_count < FIRST_JOIN)
+    if (order->fd_count < FIRST_JOIN)
         return -22; /* EINVAL */
-    state = (struct fork_state){.fds = fds,
-                                .fd_count = fd_count,
+    state = (struct fork_state){.fds = order->fds,
+                                .fd_count = order->fd_count,
+                                .is_awaited = order->is_awaited,
                                 .thread_id = thread_id,
                                 .landlock_abi = landlock_abi,
                                 .is_plain = is_plain,
@@ -362,20 +373,29 @@ __attribute__((visibility("default"))) long cloche_fork(const int *fds, int fd_c
                                                         int landlock_abi);
 long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
 {
-    return fork_interpreter(fds, fd_count, thread_id, landlock_abi, 0);
+    static struct order order;
+    if (fd_count > DESCRIPTORS_MAX)
+        return -22; /* EINVAL */
+    order.fd_count = fd_count;
+    order.is_awaited = 1;
+    for (int i = 0; i < fd_count; i++)
+        order.fds[i] = fds[i];
+    return fork_interpreter(&order, thread_id, landlock_abi, 0);
 }
 
-/* Takes a frame whose words do not matter: that it brings descriptors is the order. */
-static int take_order(int channel, int *fds, int *fd_count)
+/* Takes a frame whose words do not matter: that it brings descriptors is the order, and that it has a body
+ * says that a run waits for the copy. */
+static int take_order(int channel, struct order *ret)
 {
     unsigned lengths[2];
     static char discarded[4096];
-    *fd_count = 0;
-    if (!take(channel, (char *)lengths, LENGTHS, fds, fd_count))
+    ret->fd_count = 0;
+    if (!take(channel, (char *)lengths, LENGTHS, ret->fds, &ret->fd_count))
         return 0;
+    ret->is_awaited = lengths[1] > 0;
     for (unsigned long left = (unsigned long)lengths[0] + lengths[1]; left > 0;) {
         unsigned step = left < sizeof discarded ? (unsigned)left : sizeof discarded;
-        if (!take(channel, discarded, step, fds, fd_count))
+        if (!take(channel, discarded, step, ret->fds, &ret->fd_count))
             return 0;
         left -= step;
     }
@@ -399,18 +419,15 @@ __attribute__((visibility("default"))) long cloche_zygote(int channel, int *thre
                                                           int is_plain);
 long cloche_zygote(int channel, int *thread_id, int landlock_abi, int is_plain)
 {
-    static int fds[DESCRIPTORS_MAX];
-    int fd_count;
-    while (take_order(channel, fds, &fd_count)) {
-        long result = fd_count >= FIRST_JOIN
-                          ? fork_interpreter(fds, fd_count, thread_id, landlock_abi, is_plain)
-                          : -22 /* EINVAL */;
+    static struct order order;
+    while (take_order(channel, &order)) {
+        long result = fork_interpreter(&order, thread_id, landlock_abi, is_plain);
         if (result == 0)
             return 0;
         if (result < 0)
             refuse(channel);
-        for (int i = 0; i < fd_count; i++)
-            raw_call(SYS_close, fds[i], 0, 0, 0, 0);
+        for (int i = 0; i < order.fd_count; i++)
+            raw_call(SYS_close, order.fds[i], 0, 0, 0, 0);
     }
     return 1;
 }

@@ -18,7 +18,8 @@ struct fork_state {
     int *thread_id; /* where the C library keeps the thread's number; NULL: unknown */
     int landlock_abi;
     int is_plain;
-    long number; /* of the interpreter, in its own pid namespace */
+    int is_awaited; /* by a run: pages come as it uses them */
+    long number;    /* of the interpreter, in its own pid namespace */
     long failure;
 };
 

@@ -191,7 +191,8 @@ void plain_settle(const struct fork_state *state)
     struct init_entry entry;
     int gifts[DESCRIPTORS_MAX], gift_count = 0;
     raw_call(SYS_write, state->fds[CHANNEL], RAW(&order), 1, 0, 0); /* the zygote can make the next one */
-    pages_take();
+    if (!state->is_awaited)
+        pages_take();
     if (!take(state->fds[CHANNEL], (char *)&entry, sizeof entry, gifts, &gift_count) ||
         entry.order != INIT_ENTER || gift_count < GIFT_FILTER_ALONE)
         leave(71);

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 
 /* OpenSSL asks the CPU what it can do when a program starts, by an instruction that takes 7 µs each time in a
- * virtual machine. The command, which most often hashes nothing, is linked so that this call goes nowhere then
- * (meson.build: --wrap), and it is made here. Elsewhere there is no such symbol, and nothing to do. */
-void __wrap_OPENSSL_cpuid_setup(void);
-void __wrap_OPENSSL_cpuid_setup(void)
+ * virtual machine. The command, which most often hashes nothing, is linked so that this call goes nowhere
+ * then (meson.build: --wrap), and it is made here. Elsewhere there is no such symbol, and nothing to do. */
+void cpu_asked_at_start(void) __asm__("__wrap_OPENSSL_cpuid_setup");
+void cpu_asked_at_start(void)
 {
 }
-void __real_OPENSSL_cpuid_setup(void) __attribute__((weak));
+void cpu_ask(void) __asm__("__real_OPENSSL_cpuid_setup") __attribute__((weak));
 
 struct sha256 {
     SHA256_CTX context;
@@ -22,8 +22,8 @@ struct sha256 {
 struct sha256 *sha256_new(void)
 {
     struct sha256 *hash = malloc(sizeof *hash);
-    if (__real_OPENSSL_cpuid_setup)
-        __real_OPENSSL_cpuid_setup(); /* which does it once */
+    if (cpu_ask)
+        cpu_ask(); /* which does it once */
     if (hash)
         SHA256_Init(&hash->context);
     return hash;

@@ -139,6 +139,7 @@ struct fork_request {
     /* Something can be read there: is it that? NULL: anything is. */
     bool (*refuses)(void *data);
     void *data;
+    bool is_alone;   /* nothing else is under way: a CPU can be had for each part of it */
     bool with_files; /* the child gets a copy of the parent's files; else empty scratch space */
 };
 

@@ -463,6 +463,7 @@ int launch_await_verified(struct box *box, int timeout_ms, int (*inspect)(void *
                           void *data, struct error *err)
 {
     int status = await_verified(box, timeout_ms, inspect, data, err);
-    process_roam(&box->apart);
+    if (!box->is_fork) /* whose program is looked at yet */
+        process_roam(&box->apart);
     return status;
 }

@@ -26,7 +26,7 @@ static int send_order(void *data, const int *fds, size_t count)
     struct context *parent = ((struct asking *)data)->parent;
     scope_buffer frame = {0};
     int abi = landlock_abi();
-    int status = runner_write_fork(&frame, abi > 0 ? abi : 0);
+    int status = runner_write_fork(&frame, abi > 0 ? abi : 0, true);
     /* It is small, and the runner waits for nothing else: it goes into the socket at once, or never. */
     return status < 0 ? status
                       : process_send_many(parent->channel_fd, frame.data, (uint32_t)frame.length, fds, count);
@@ -54,11 +54,12 @@ static bool take_refusal(void *data)
 
 /* The parent's box, which may end at any time, but does not go before it is given back. NULL: it has ended.
  */
-static struct box *hold_box(struct context *parent)
+static struct box *hold_box(struct context *parent, bool *ret_is_first)
 {
     pthread_mutex_lock(&parent->lock);
     struct box *box = parent->box;
     parent->forked_boxes += box != NULL;
+    *ret_is_first = parent->forked_boxes == 1;
     pthread_mutex_unlock(&parent->lock);
     return box;
 }
@@ -71,8 +72,8 @@ static void give_box_back(struct context *parent)
     pthread_mutex_unlock(&parent->lock);
 }
 
-static int fork_box(struct context *context, struct box *from, struct lease *lease, struct result *result,
-                    struct error *err)
+static int fork_box(struct context *context, struct box *from, bool is_alone, struct lease *lease,
+                    struct result *result, struct error *err)
 {
     struct asking asking = {.parent = context->parent};
     const struct lease_terms terms = {.spec = context->spec,
@@ -84,6 +85,7 @@ static int fork_box(struct context *context, struct box *from, struct lease *lea
                                          .refuses = take_refusal,
                                          .data = &asking,
                                          .words_fd = context->parent->channel_fd,
+                                         .is_alone = is_alone,
                                          .with_files = true};
     int status = lease_open(lease, &terms, err);
     if (status < 0)
@@ -109,10 +111,11 @@ static void *fork_main(void *data)
     struct error err = {0};
     struct result *result = result_new();
     scope_lease lease = {.record = RECORD_UNSET};
-    struct box *from = hold_box(context->parent);
+    bool is_first;
+    struct box *from = hold_box(context->parent, &is_first);
     int status = !result ? error_host(&err, -ENOMEM, "no memory for a fork")
                  : !from ? end_with_parent(&err)
-                         : fork_box(context, from, &lease, result, &err);
+                         : fork_box(context, from, is_first, &lease, result, &err);
     if (status == 0) {
         lease.box.started_us = clock_monotonic_us();
         context_box_started(context, &lease.box);

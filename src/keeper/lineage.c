@@ -200,7 +200,7 @@ static void release(struct lineage *lineage, struct origin *origin, bool was_mad
     close_all(finished);
 }
 
-int lineage_fork(struct lineage *lineage, struct spare **ret, struct error *err)
+int lineage_fork(struct lineage *lineage, enum fork_haste haste, struct spare **ret, struct error *err)
 {
     pthread_mutex_lock(&lineage->lock);
     struct origin *origin = current(lineage);
@@ -212,7 +212,7 @@ int lineage_fork(struct lineage *lineage, struct spare **ret, struct error *err)
     pthread_mutex_unlock(&lineage->lock);
     if (!origin)
         return error_host(err, -EAGAIN, "there is no zygote yet");
-    int status = spare_make(lineage->terms.kind, origin->zygote, lineage->terms.usual,
+    int status = spare_make(lineage->terms.kind, origin->zygote, lineage->terms.usual, haste,
                             lineage->terms.languages, ret, err);
     if (status == 0)
         (*ret)->origin = origin;

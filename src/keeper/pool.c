@@ -68,11 +68,11 @@ static void destroy_spare(void *data, struct spare *spare)
     milestones_count_cleared(&pool->milestones, asked_us);
 }
 
-static int make_spare(struct shelf *shelf, struct spare **ret, struct error *err)
+static int make_spare(struct shelf *shelf, enum fork_haste haste, struct spare **ret, struct error *err)
 {
     struct pool *pool = shelf->pool;
     int status = shelf->stock.kind->is_forked
-                     ? lineage_fork(shelf->lineage, ret, err)
+                     ? lineage_fork(shelf->lineage, haste, ret, err)
                      : started_make(&(struct started_terms){.kind = shelf->stock.kind,
                                                             .policy = pool->policy,
                                                             .languages = &pool->languages,
@@ -183,7 +183,7 @@ static void *keep_stocked(void *data)
         int status = 0;
         if (chore == CHORE_SHED)
             destroy_spare(pool, spare);
-        else if ((status = make_spare(shelf, &spare, &err)) == 0)
+        else if ((status = make_spare(shelf, FORK_AHEAD, &spare, &err)) == 0)
             put_spare(shelf, spare);
         pthread_mutex_lock(&pool->lock);
         failures = status < 0 ? failures + 1 : 0;
@@ -367,8 +367,9 @@ static int take(struct shelf *shelf, int queued, struct spare **ret, struct erro
     stock->misses += spare == NULL;
     stock->waiting += !spare && can_fork;
     pool->running += spare || can_fork;
+    bool is_alone = pool->running == 1;
     if (spare)
-        spare->is_alone = pool->running == 1;
+        spare->is_alone = is_alone;
     if (!spare || !shelf->has_thread || is_low(stock))
         attend(shelf, NULL); /* else there is time until the run is over, and no thread in its way */
     pthread_mutex_unlock(&pool->lock);
@@ -382,7 +383,8 @@ static int take(struct shelf *shelf, int queued, struct spare **ret, struct erro
         return 0;
     if (!can_fork)
         return -EAGAIN;
-    int status = shelf->lineage ? make_spare(shelf, ret, err) : -EAGAIN;
+    int status =
+        shelf->lineage ? make_spare(shelf, is_alone ? FORK_AWAITED_ALONE : FORK_AWAITED, ret, err) : -EAGAIN;
     pthread_mutex_lock(&pool->lock);
     stock->waiting--;
     pool->running -= status < 0;

@@ -43,12 +43,13 @@ struct spare *spare_new(const struct kind *kind, const struct language_table *la
 }
 
 int spare_make(const struct kind *kind, struct zygote *zygote, const struct limits *limits,
-               const struct language_table *languages, struct spare **ret, struct error *err)
+               enum fork_haste haste, const struct language_table *languages, struct spare **ret,
+               struct error *err)
 {
     struct spare *spare = spare_new(kind, languages);
     if (!spare)
         return error_host(err, -ENOMEM, "no memory for a spare");
-    int status = zygote_fork(zygote, limits, &spare->lease, &spare->link, spare->result, err);
+    int status = zygote_fork(zygote, limits, haste, &spare->lease, &spare->link, spare->result, err);
     if (status < 0) {
         spare_destroy(spare);
         return status;

@@ -26,7 +26,8 @@ struct spare *spare_new(const struct kind *kind, const struct language_table *la
 
 /* A fork. */
 int spare_make(const struct kind *kind, struct zygote *zygote, const struct limits *limits,
-               const struct language_table *languages, struct spare **ret, struct error *err);
+               enum fork_haste haste, const struct language_table *languages, struct spare **ret,
+               struct error *err);
 
 /* Gives a box that waits other limits from outside. */
 int spare_take_limits(struct spare *spare, const struct limits *wanted, struct error *err);

@@ -215,12 +215,17 @@ int zygote_open(struct spec *spec, const struct policy *policy, const struct str
     return 0;
 }
 
+struct order {
+    struct zygote *zygote;
+    bool is_awaited;
+};
+
 static int send_order(void *data, const int *fds, size_t count)
 {
-    struct zygote *zygote = data;
+    const struct order *order = data;
     scope_buffer frame = {0};
-    int status = runner_write_fork(&frame, zygote->landlock_abi);
-    return status < 0 ? status : runner_link_send(&zygote->link, &frame, fds, count);
+    int status = runner_write_fork(&frame, order->zygote->landlock_abi, order->is_awaited);
+    return status < 0 ? status : runner_link_send(&order->zygote->link, &frame, fds, count);
 }
 
 /* Why it did not fork, in its own words. */
@@ -234,7 +239,7 @@ static int explain(struct zygote *zygote, int status, struct error *err)
     return status;
 }
 
-int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease *ret,
+int zygote_fork(struct zygote *zygote, const struct limits *limits, enum fork_haste haste, struct lease *ret,
                 struct runner_link *ret_link, struct result *ret_layers, struct error *err)
 {
     *ret_link = (struct runner_link)RUNNER_LINK_UNSET;
@@ -252,7 +257,11 @@ int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease
             .spec = zygote->spec, .image = parent->image, .cgroups = parent->cgroups, .limits = limits},
         err);
     ret->box.wants_channel = ret->box.is_forkable = true;
-    const struct fork_request request = {.order = send_order, .data = zygote, .words_fd = zygote->link.fd};
+    struct order order = {zygote, haste != FORK_AHEAD};
+    const struct fork_request request = {.order = send_order,
+                                         .data = &order,
+                                         .words_fd = zygote->link.fd,
+                                         .is_alone = haste == FORK_AWAITED_ALONE};
     if (status == 0) {
         status = parent->engine->fork(parent, &ret->box, &request, ret_layers, err);
         status = status < 0 ? explain(zygote, status, err) : 0;

@@ -20,8 +20,11 @@ struct zygote;
 int zygote_open(struct spec *spec, const struct policy *policy, const struct string_list *preload,
                 int stop_fd, struct zygote **ret, struct error *err);
 
+/* Who waits for a fork: nobody; one run of many; one run, and there is no other. */
+enum fork_haste { FORK_AHEAD, FORK_AWAITED, FORK_AWAITED_ALONE };
+
 /* A fork with these limits, ready for its first order. `ret_layers` gets the layers that were proved. */
-int zygote_fork(struct zygote *zygote, const struct limits *limits, struct lease *ret,
+int zygote_fork(struct zygote *zygote, const struct limits *limits, enum fork_haste haste, struct lease *ret,
                 struct runner_link *ret_link, struct result *ret_layers, struct error *err);
 
 /* A fork is gone, its lease closed: until then it uses the zygote's box, also that of one that has died. */

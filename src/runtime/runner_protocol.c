@@ -282,10 +282,10 @@ int runner_write_question(struct buffer *into, struct slice code)
     return write_frame(into, json_pack("{s:s}", "type", "complete"), code);
 }
 
-int runner_write_fork(struct buffer *into, int landlock_abi)
+int runner_write_fork(struct buffer *into, int landlock_abi, bool is_awaited)
 {
     return write_frame(into, json_pack("{s:s, s:i}", "type", "fork", "landlock", landlock_abi),
-                       (struct slice){"", 0});
+                       (struct slice){"now", is_awaited ? 3 : 0});
 }
 
 int runner_write_zygote(struct buffer *into, int landlock_abi, bool is_plain)

@@ -442,6 +442,8 @@ static int make_copy(struct box *parent, struct box *child, const struct fork_re
     if (status < 0)
         return status;
     let_pass(family, 0, child->pid);
+    if (request->is_alone)
+        process_stay_apart(&child->apart, child->pid); /* it copies memory while we furnish its place */
     status = say(child->control_fd, INIT_ENTER, err);
     int64_t until_us = clock_monotonic_us() + FORK_STEP_MS * 1000;
     struct pollfd polled = {.fd = child->pidfd, .events = POLLIN};
@@ -482,6 +484,17 @@ static int make_box(struct box *parent, struct box *child, const struct cgroup_l
     return status < 0 ? status : inspect_both(parent, child, limits, &init_program, err);
 }
 
+/* Its program has where it may run from its init. */
+static void let_roam(struct box *child)
+{
+    struct process_apart of_program = child->apart;
+    of_program.pid = child->program_pid;
+    if (child->program_pid > 0)
+        process_let_roam(&of_program);
+    process_let_roam(&child->apart);
+    process_roam(&child->apart);
+}
+
 int forking_fork(struct box *parent, struct box *child, const struct fork_request *request,
                  const struct cgroup_limits *limits, struct error *err)
 {
@@ -513,5 +526,8 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
         status = make_copy(parent, child, request, &launch, err);
     let_pass(parent->family, 0, 0);
     pthread_mutex_unlock(&parent->family->forking);
-    return status < 0 ? status : make_box(parent, child, limits, &launch, &room, err);
+    if (status == 0)
+        status = make_box(parent, child, limits, &launch, &room, err);
+    let_roam(child);
+    return status;
 }
