@@ -302,9 +302,9 @@ static void bury_strangers(const struct watchdog *watchdog)
 static int process_destroy(struct box *box)
 {
     living_remove(box->pid);
-    if (box->pid > 0 && !box->ended_by_itself && box->identity->has_uid && !hardening_removed(box_uid))
-        bury_orphans(box->identity->uid);
-    else if (box->pid > 0 && !box->ended_by_itself && box->engine_data)
+    if (box->identity->has_uid && !hardening_removed(box_uid) && box->pid > 0)
+        bury_orphans(box->identity->uid); /* init too, if it was not waited for */
+    else if (box->pid > 0 && box->engine_data && !box->ended_by_itself)
         bury_strangers(box->engine_data);
     fork_server_leave(box);
     free(box->engine_data);
