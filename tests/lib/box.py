@@ -133,7 +133,9 @@ def census():
             continue
         uid = int(status[status.index(b"\nUid:") + 5:].split(None, 1)[0])
         name = status[5:status.index(b"\n")].strip().decode(errors="replace")  # Name:
-        if 0x7d000000 <= uid < 0x7d010000 or (name == "init" and pid != "1"):
+        # What has ended, and whose parent has, is the machine's first process's to bury, which may take its time.
+        is_buried = b"\nState:\tZ" in status and b"\nPPid:\t1\n" in status
+        if (0x7d000000 <= uid < 0x7d010000 or (name == "init" and pid != "1")) and not is_buried:
             processes.append((pid, name, uid))
     mounts = pathlib.Path("/proc/self/mountinfo").read_text().count("\n")
     return {
