@@ -16,6 +16,22 @@ enum { INIT_CONTROL_FD = 3, INIT_PLAN_FD = 4, INIT_CHANNEL_FD = 6 /* with PLAN_C
  * guest/fork/farewell.c. */
 #define INIT_FAREWELL "cloche-end "
 
+/* The code, given such a name as the kernel shows it; -1: it is none. */
+static inline int init_farewell_code(const char *name, int length)
+{
+    const int prefix = sizeof INIT_FAREWELL - 1;
+    int code = 0;
+    if (length < prefix + 3 || (length > prefix + 3 && name[prefix + 3] != '\n' && name[prefix + 3] != '\0'))
+        return -1;
+    for (int i = 0; i < prefix + 3; i++) {
+        int digit = name[i] - '0';
+        if (i < prefix ? name[i] != INIT_FAREWELL[i] : digit < 0 || digit > 9)
+            return -1;
+        code = i < prefix ? 0 : code * 10 + digit;
+    }
+    return code <= 0xff ? code : -1;
+}
+
 enum plan_flag {
     PLAN_CONTAINER = 1 << 0, /* pid 1 of its own pid namespace: the layers go on init itself */
     PLAN_LANDLOCK = 1 << 1,  /* file rules are wanted */

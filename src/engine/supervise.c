@@ -210,17 +210,9 @@ static bool only_init_is_left(const struct box *box)
 static bool says_farewell(const struct box *box, int *ret_code)
 {
     char name[32];
-    const size_t prefix = sizeof INIT_FAREWELL - 1;
     int length = file_read_attribute(box->program_fd, "comm", name, sizeof name);
-    if (length < (int)prefix + 3 || memcmp(name, INIT_FAREWELL, prefix) != 0)
-        return false;
-    *ret_code = 0;
-    for (const char *digit = name + prefix; digit < name + prefix + 3; digit++) {
-        if (*digit < '0' || *digit > '9')
-            return false;
-        *ret_code = *ret_code * 10 + *digit - '0';
-    }
-    return *ret_code <= 0xff && (name[prefix + 3] == '\n' || name[prefix + 3] == '\0');
+    *ret_code = init_farewell_code(name, length);
+    return *ret_code >= 0;
 }
 
 /* Both streams are closed, and nothing is left but init and the program. If that one says how it ends, that

@@ -169,6 +169,17 @@ def test_context_keeps_its_state():
     assert b"42" in done.stdout, done
 
 
+def test_who_says_that_it_ends_is_ended():
+    """The host cannot see names in a kernel of the box's own: init listens there (guest/fork/farewell.c)."""
+    says = "import ctypes, os, time\nctypes.CDLL(None).prctl(15, b'cloche-end {0}', 0, 0, 0)\n"
+    closes = "os.close(1); os.close(2)\n"
+    result = gvisor_is_asked("-e", "print(1, flush=True); open('f', 'w').write('x')\n" + says.format("007") + closes + "while True: pass")
+    assert (result.cause, result.exit_code, result.stdout, [file["path"] for file in result.files]) == ("exit", 7, "1\n", ["f"]), result
+    for name, other in (("999", ""), ("07", ""), ("007x", ""), ("007", "os.fork() or (os.close(1), os.close(2), time.sleep(9))\n")):
+        result = gvisor_is_asked("-e", says.format(name) + other + closes + "time.sleep(0.3); os._exit(5)")
+        assert (result.cause, result.exit_code) == ("exit", 5), (name, result)
+
+
 def test_boxes_that_were_started_beforehand():
     with keeper.Keeper("--preload", "json", "--language", "python/gvisor,bash/gvisor") as kept:
         for kind, language, code in (("python/gvisor", "python", "import sys; print(6 * 7, sys.argv[1:])"),

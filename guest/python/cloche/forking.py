@@ -240,6 +240,6 @@ def renew_randomness():
 
 
 def freeze():
-    """Before the first of many forks: what is there now is not looked at by the collector again, in any copy."""
+    """Before the first of many forks, or a program: what is there now is not looked at by the collector again."""
     gc.collect()
     gc.freeze()

@@ -16,7 +16,7 @@ import types
 from . import vet
 
 _spare_module = None
-leave = None  # how a fork ends, given its code: the library's, which says so first
+leave = None  # how a program ends, given its code, by who says so first
 
 
 def lay_out_module():
