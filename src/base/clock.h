@@ -1,6 +1,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -11,13 +12,19 @@ static inline int64_t clock_monotonic_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* Waits for a condition with the usual clock, for so long at most. */
-static inline void clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t wait_ms)
+static inline struct timespec clock_in_ms(int64_t wait_ms)
 {
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
     until.tv_sec += wait_ms / 1000 + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    pthread_cond_timedwait(condition, lock, &until);
+    return until;
+}
+
+/* Waits for a condition, for so long at most, whatever becomes of the time of day; false: in vain. */
+static inline bool clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t wait_ms)
+{
+    struct timespec until = clock_in_ms(wait_ms);
+    return pthread_cond_clockwait(condition, lock, CLOCK_MONOTONIC, &until) == 0;
 }

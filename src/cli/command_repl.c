@@ -4,6 +4,7 @@
 #include "cli/report.h"
 
 #include "base/text.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -279,9 +280,7 @@ static int repl_main(int argc, char **argv)
         close_session(&session);
         return status < 0 ? report_error_status(&err) : 0;
     }
-    pthread_t listener;
-    if (pthread_create(&listener, NULL, pass_on_interrupts, &session) == 0)
-        pthread_detach(listener);
+    thread_start(NULL, 0, pass_on_interrupts, &session);
     bool is_interactive = line_reader_is_interactive(session.reader);
     if (is_interactive)
         printf("%s in a box; :help for help, Ctrl-D to leave\n", session.language);

@@ -5,6 +5,7 @@
 #include "cli/report.h"
 
 #include "base/scope.h"
+#include "base/thread.h"
 #include "keeper/data_directory.h"
 #include "keeper/front.h"
 #include "keeper/record.h"
@@ -285,9 +286,8 @@ static int serve(struct serve_options *given, struct error *err)
     if (status == 0)
         service_keep_sessions(service, sessions);
     struct greeting greeting = {given, &place, front.data_fd >= 0 && has_keys(front.data_fd)};
-    pthread_t reaper;
-    if (status == 0 && pthread_create(&reaper, NULL, reap_leftovers, NULL) == 0)
-        pthread_detach(reaper); /* the end does not wait for it */
+    if (status == 0)
+        thread_start(NULL, 0, reap_leftovers, NULL); /* the end does not wait for it */
     if (status == 0)
         status = front_run(&front, service, stop_fd, DRAIN_MS, greet, &greeting, err);
     service_close(service);

@@ -1,5 +1,7 @@
 #include "keeper/burial.h"
 
+#include "base/thread.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -49,7 +51,7 @@ int burial_open(void (*destroy)(void *data, struct spare *spare), void *data, st
                               .data = data,
                               .lock = PTHREAD_MUTEX_INITIALIZER,
                               .changed = PTHREAD_COND_INITIALIZER};
-    int status = -pthread_create(&burial->thread, NULL, bury_the_dead, burial);
+    int status = thread_start(&burial->thread, 0, bury_the_dead, burial);
     burial->has_thread = status == 0;
     if (status < 0) {
         burial_close(burial);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "engine/launch.h"
 #include "keeper/run.h"
 #include "runtime/runner.h"
@@ -213,7 +214,7 @@ static void start_clocks(struct context *context)
 
 int context_start(struct context *context, struct error *err)
 {
-    int status = -pthread_create(&context->thread, NULL, context->thread_main, context);
+    int status = thread_start(&context->thread, 0, context->thread_main, context);
     context->has_thread = status == 0;
     if (status < 0)
         return error_host(err, status, "cannot start the thread of a context");

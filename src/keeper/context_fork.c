@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "base/thread.h"
 #include "keeper/lease.h"
 #include "os/landlock.h"
 #include "os/process.h"
@@ -282,12 +283,8 @@ static void await_branches(struct branch *list, size_t count, struct branching *
     bool ended = false;
     for (size_t i = 0; i < count; i++) {
         while (list[i].has_thread) {
-            struct timespec soon;
-            clock_gettime(CLOCK_REALTIME, &soon);
-            soon.tv_nsec += 10000000;
-            soon.tv_sec += soon.tv_nsec / 1000000000;
-            soon.tv_nsec %= 1000000000;
-            if (pthread_timedjoin_np(list[i].thread, NULL, &soon) == 0)
+            struct timespec soon = clock_in_ms(10);
+            if (pthread_clockjoin_np(list[i].thread, NULL, CLOCK_MONOTONIC, &soon) == 0)
                 break;
             if (!ended && somebody_won(branching)) {
                 ended = true;
@@ -316,7 +313,7 @@ int context_run_branches(struct context *context, struct context_branches *branc
         item->status = context_fork(context, NULL, &list[i].context, &item->error);
         if (item->status < 0)
             continue;
-        int status = -pthread_create(&list[i].thread, NULL, branch_main, &list[i]);
+        int status = thread_start(&list[i].thread, 0, branch_main, &list[i]);
         list[i].has_thread = status == 0;
         if (status < 0) {
             item->status = error_host(&item->error, status, "cannot start the thread of a branch");

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -168,7 +169,7 @@ int lineage_open(const struct lineage_terms *terms, struct lineage **ret, struct
                                 .stop_fd = -1,
                                 .lock = PTHREAD_MUTEX_INITIALIZER,
                                 .changed = PTHREAD_COND_INITIALIZER};
-    int status = -pthread_create(&lineage->thread, NULL, keep_a_zygote, lineage);
+    int status = thread_start(&lineage->thread, 0, keep_a_zygote, lineage);
     lineage->has_thread = status == 0;
     if (status < 0) {
         lineage_close(lineage);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "base/thread.h"
 #include "keeper/burial.h"
 #include "keeper/choose.h"
 #include "keeper/collect.h"
@@ -231,7 +232,7 @@ static int attend(struct shelf *shelf, struct error *err)
     if (!shelf->has_thread && !shelf->pool->is_closing) {
         if (shelf->stock.kind->is_forked && !shelf->lineage)
             status = open_lineage(shelf, err);
-        shelf->has_thread = status == 0 && pthread_create(&shelf->thread, NULL, keep_stocked, shelf) == 0;
+        shelf->has_thread = status == 0 && thread_start(&shelf->thread, 0, keep_stocked, shelf) == 0;
     }
     pthread_cond_signal(&shelf->changed);
     return status;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
+#include "base/thread.h"
 #include "keeper/run_service.h"
 #include "keeper/session_service.h"
 #include "keeper/wire.h"
@@ -235,14 +236,9 @@ static int start_connection(struct service *service, int fd, bool is_inside)
     if (!connection)
         return -ENOMEM;
     *connection = (struct connection){.service = service, .fd = fd, .is_inside = is_inside};
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_mutex_lock(&service->lock);
-    pthread_t thread;
     int status = service->connection_count < CONNECTIONS_MAX
-                     ? -pthread_create(&thread, &attributes, connection_main, connection)
+                     ? thread_start(NULL, STACK_BYTES, connection_main, connection)
                      : -EBUSY;
     if (status == 0) {
         connection->next = service->connections;
@@ -250,7 +246,6 @@ static int start_connection(struct service *service, int fd, bool is_inside)
         service->connection_count++;
     }
     pthread_mutex_unlock(&service->lock);
-    pthread_attr_destroy(&attributes);
     if (status < 0)
         free(connection);
     return status;

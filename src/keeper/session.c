@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "keeper/wire.h"
 
 #include <errno.h>
@@ -355,26 +356,20 @@ static void *ender_main(void *data)
 static void end_beside(struct session *session, const struct ending *how)
 {
     struct ending *ending = malloc(sizeof *ending);
-    pthread_attr_t attributes;
-    pthread_t thread;
     if (session->is_condemned || !ending) {
         free(ending);
         return; /* without memory it is due at the next look, too */
     }
     *ending = *how;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, ENDER_STACK_BYTES);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     session->is_condemned = true;
     session->users++;
     session->table->enders++;
-    if (pthread_create(&thread, &attributes, ender_main, ending) != 0) {
+    if (thread_start(NULL, ENDER_STACK_BYTES, ender_main, ending) < 0) {
         session->is_condemned = false;
         session->users--;
         session->table->enders--;
         free(ending);
     }
-    pthread_attr_destroy(&attributes);
 }
 
 static void *clock_main(void *data)
@@ -413,7 +408,7 @@ int session_table_open(const struct policy *policy, const struct string_list *pr
     table->last = &table->sessions;
     int status = warm_open(policy, preload, &table->warm, err);
     if (status == 0) {
-        status = -pthread_create(&table->clock, NULL, clock_main, table);
+        status = thread_start(&table->clock, 0, clock_main, table);
         table->has_clock = status == 0;
         if (status < 0)
             error_host(err, status, "cannot start the clock of sandboxes");

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -167,16 +168,12 @@ static void *branch_main(void *data)
 static int start_branch(struct branch *branch, struct slot *from)
 {
     struct session_branch *is = branch->is;
-    pthread_attr_t attributes;
     branch->slot = slot_new(from->session, from->language);
     int status = branch->slot ? fork_slot(from, branch->slot, &is->error)
                               : error_host(&is->error, -ENOMEM, "no memory for a branch");
     if (status < 0)
         return status;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, BRANCH_STACK_BYTES);
-    status = -pthread_create(&branch->thread, &attributes, branch_main, branch);
-    pthread_attr_destroy(&attributes);
+    status = thread_start(&branch->thread, BRANCH_STACK_BYTES, branch_main, branch);
     branch->has_thread = status == 0;
     return status < 0 ? error_host(&is->error, status, "cannot start the thread of a branch") : 0;
 }

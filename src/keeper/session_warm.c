@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "base/thread.h"
 #include "keeper/context_inside.h"
 #include "runtime/runner.h"
 
@@ -155,7 +156,7 @@ int warm_take(struct warm *warm, struct spec *spec, const struct context_options
         return -EAGAIN;
     pthread_mutex_lock(&warm->lock);
     if (!warm->has_thread && !warm->is_closing)
-        warm->has_thread = pthread_create(&warm->thread, NULL, keep_warm, warm) == 0;
+        warm->has_thread = thread_start(&warm->thread, 0, keep_warm, warm) == 0;
     bool is_there = warm->origin && !context_result(warm->origin);
     pthread_mutex_unlock(&warm->lock);
     if (!is_there || runner_prepare_spec(own, err) < 0 || spec_validate(own, warm->policy, err) < 0)

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "base/thread.h"
 #include "keeper/run.h"
 #include "os/landlock.h"
 #include "runtime/runner.h"
@@ -198,7 +199,7 @@ int zygote_open(struct spec *spec, const struct policy *policy, const struct str
     zygote->landlock_abi = abi > 0 ? abi : 0;
     int status = runner_prepare_spec(spec, err);
     if (status == 0) {
-        status = -pthread_create(&zygote->thread, NULL, zygote_main, zygote);
+        status = thread_start(&zygote->thread, 0, zygote_main, zygote);
         zygote->has_thread = status == 0;
         if (status < 0)
             error_host(err, status, "cannot start the thread of a zygote");

@@ -1,6 +1,7 @@
 #include "server/content_hash.h"
 
 #include "base/scope.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -60,20 +61,10 @@ static void *hash_main(void *data)
     return NULL;
 }
 
-/* Where no thread can be had it is done in the end. */
-static void start_apart(struct content_hash *hash)
-{
-    pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    hash->is_apart = pthread_create(&hash->thread, &attributes, hash_main, hash) == 0;
-    pthread_attr_destroy(&attributes);
-}
-
 void content_hash_follow(struct content_hash *hash, int64_t written_bytes)
 {
     if (!hash->is_apart && written_bytes >= APART)
-        start_apart(hash);
+        hash->is_apart = thread_start(&hash->thread, STACK_BYTES, hash_main, hash) == 0; /* else in the end */
     if (hash->is_apart && written_bytes - hash->written_bytes >= CHUNK)
         tell(hash, written_bytes, false);
 }

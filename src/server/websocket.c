@@ -1,6 +1,7 @@
 #include "server/websocket.h"
 
 #include "base/scope.h"
+#include "base/thread.h"
 #include "server/exchange_inside.h"
 #include "server/server.h"
 
@@ -145,18 +146,6 @@ static void *talk_main(void *data)
     return NULL;
 }
 
-static int start_thread(struct websocket *socket)
-{
-    pthread_attr_t attributes;
-    pthread_t thread;
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    int status = -pthread_create(&thread, &attributes, talk_main, socket);
-    pthread_attr_destroy(&attributes);
-    return status;
-}
-
 /* The 101 is sent. */
 static void upgraded(void *data, struct MHD_Connection *connection, void *state, const char *early,
                      size_t early_length, MHD_socket fd, struct MHD_UpgradeResponseHandle *handle)
@@ -178,7 +167,7 @@ static void upgraded(void *data, struct MHD_Connection *connection, void *state,
     if (is_ready) {
         wslay_event_config_set_max_recv_msg_length(socket->frames, WEBSOCKET_MESSAGE_MAX);
         atomic_fetch_add(&socket->exchange->server->exchanges, 1);
-        is_ready = start_thread(socket) == 0;
+        is_ready = thread_start(NULL, STACK_BYTES, talk_main, socket) == 0;
         if (!is_ready)
             atomic_fetch_sub(&socket->exchange->server->exchanges, 1);
     }

@@ -30,10 +30,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { COPY_MS = 60000, LOOK_NS = 50000000 };
+enum { COPY_MS = 60000, LOOK_MS = 50 };
 
 struct member {
     struct member *next;
@@ -449,13 +448,8 @@ static int make_copy(struct box *parent, struct box *child, const struct fork_re
     struct pollfd polled = {.fd = child->pidfd, .events = POLLIN};
     pthread_mutex_lock(&family->lock);
     while (status == 0 && family->may_copy) {
-        struct timespec soon;
-        clock_gettime(CLOCK_REALTIME, &soon);
-        soon.tv_nsec += LOOK_NS;
-        soon.tv_sec += soon.tv_nsec / 1000000000;
-        soon.tv_nsec %= 1000000000;
         /* Who has died makes no copy; all that would be forked from it waits for us. */
-        if (pthread_cond_timedwait(&family->passed, &family->lock, &soon) == ETIMEDOUT && family->may_copy)
+        if (!clock_wait(&family->passed, &family->lock, LOOK_MS) && family->may_copy)
             status = poll(&polled, 1, 0) > 0 ? -ESRCH : clock_monotonic_us() > until_us ? -ETIMEDOUT : 0;
     }
     pthread_mutex_unlock(&family->lock);
