@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 const char *const cgroup_controller_names[CGROUP_CONTROLLERS] = {"memory", "pids", "cpu", "cpuacct"};
@@ -42,6 +44,28 @@ static void layout_take_v1(struct cgroup_layout *layout, const char *mount_point
         if (writable)
             snprintf(layout->base[i], sizeof layout->base[i], "%s", base);
     }
+}
+
+/* Most machines with v1 have its hierarchies in the usual places, and ours in them from the first run on:
+ * then there is no need to go through all mounts. What lies there is asked, since a name alone proves
+ * nothing. */
+static bool layout_find_usual_v1(struct cgroup_layout *layout)
+{
+    static const char *const own_files[CGROUP_CONTROLLERS] = {"memory.limit_in_bytes", "pids.max",
+                                                              "cpu.cfs_quota_us", "cpuacct.usage"};
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        struct statfs status;
+        char path[300];
+        char *base = layout->base[i];
+        snprintf(base, sizeof layout->base[i], "/sys/fs/cgroup/%s/cloche", cgroup_controller_names[i]);
+        snprintf(path, sizeof path, "%s/%s", base, own_files[i]);
+        if (statfs(path, &status) < 0 || status.f_type != CGROUP_SUPER_MAGIC || access(base, W_OK) < 0) {
+            memset(layout->base, 0, sizeof layout->base);
+            return false;
+        }
+    }
+    layout->version = CGROUP_V1;
+    return true;
 }
 
 static bool layout_enable_v2(const char *directory)
@@ -133,6 +157,8 @@ static void layout_explain(struct cgroup_layout *layout, bool seen_v1, const cha
 void cgroup_layout_find(struct cgroup_layout *ret)
 {
     *ret = (struct cgroup_layout){.version = CGROUP_NONE};
+    if (layout_find_usual_v1(ret))
+        return;
     scope_file *mounts = fopen("/proc/self/mountinfo", "re");
     char line[4096], v2_mount[256] = "";
     bool seen_v1 = false;
