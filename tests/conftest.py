@@ -1,9 +1,13 @@
 """Shared by all pytest suites. MUST_WORK=1 (set by CI) turns a skip into a failure: nothing is quietly left out."""
 import os
 import pathlib
+import signal
 import sys
 
 import pytest
+
+# A shell without job control starts what is in the background with this signal ignored, and all below would inherit it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "lib"))
 

@@ -111,6 +111,27 @@ def bash(code, *args, **options):
     return run(*args, "--language", "bash", "-e", code, **options)
 
 
+def process_status(pid):
+    """The lines of its status by name; None: it is gone."""
+    try:
+        with open(f"/proc/{pid}/status", "rb", 0) as file:
+            text = file.read(8192).decode(errors="replace")
+    except OSError:
+        return None
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in text.splitlines())}
+
+
+def is_box_uid(uid):
+    return 0x7d000000 <= uid < 0x7d010000
+
+
+def is_somebody_elses_to_bury(status):
+    """What has ended, and whose parent has, is the machine's first process's, which may take its time. The first process of
+    a fork is that of the interpreter's that it was forked from, in the box that this one lives in."""
+    parent = process_status(status["PPid"]) if status["State"].startswith("Z") else None
+    return bool(parent) and (status["PPid"] == "1" or is_box_uid(int(parent["Uid"].split()[0])))
+
+
 def census():
     """What boxes leave on the host, as a comparable value: processes, groups, mounts, directories, records."""
     def listing(path):
@@ -126,17 +147,12 @@ def census():
             directories.clear()
     processes = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/status", "rb", 0) as file:
-                status = file.read(4096)
-        except OSError:
+        status = process_status(pid)
+        if not status:
             continue
-        uid = int(status[status.index(b"\nUid:") + 5:].split(None, 1)[0])
-        name = status[5:status.index(b"\n")].strip().decode(errors="replace")  # Name:
-        # What has ended, and whose parent has, is the machine's first process's to bury, which may take its time.
-        is_buried = b"\nState:\tZ" in status and b"\nPPid:\t1\n" in status
-        if (0x7d000000 <= uid < 0x7d010000 or (name == "init" and pid != "1")) and not is_buried:
-            processes.append((pid, name, uid))
+        uid = int(status["Uid"].split()[0])
+        if (is_box_uid(uid) or (status["Name"] == "init" and pid != "1")) and not is_somebody_elses_to_bury(status):
+            processes.append((pid, status["Name"], uid))
     mounts = [line.split()[4] for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines()]
     return {
         "groups": sorted(groups),
