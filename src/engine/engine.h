@@ -97,6 +97,7 @@ struct box {
     int answer_error;         /* an errno: a call of the guest could not be answered */
     int scratch_fd;           /* directory that holds output/, tmp/ … of the box */
     struct cgroup group;      /* CGROUP_NONE: the box has no group */
+    int init_fd;              /* of a zygote: the program of init, for all its forks; -1: none */
     int ruleset_fd;           /* of a fork that begins anew: its file rules, for its program to put on */
     int oom_fd; /* tells when the group runs out of memory, if it was made ahead; -1: supervise makes it */
     short oom_events;

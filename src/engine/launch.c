@@ -37,6 +37,7 @@ void box_init(struct box *box)
                         .listener_fd = -1,
                         .channel_fd = -1,
                         .program_fd = -1,
+                        .init_fd = -1,
                         .scratch_fd = -1,
                         .ruleset_fd = -1,
                         .oom_fd = -1,
@@ -77,7 +78,28 @@ static int make_pipe(int *ret_read, int *ret_write)
     return 0;
 }
 
-int launch_prepare(struct box *box, struct launch *launch, struct error *err)
+/* Copied into a memfd, which is sealed: nothing of ours is in the box, and there is no file to overwrite. In
+ * a zygote nobody's code runs, and its forks close what they got before anybody's does: they can have one for
+ * all. */
+static int make_init(struct box *box, const struct box *parent, struct launch *launch, struct error *err)
+{
+    if (parent && parent->init_fd >= 0) {
+        launch->init_fd = fcntl(parent->init_fd, F_DUPFD_CLOEXEC, 3);
+        return launch->init_fd < 0 ? error_host(err, -errno, "cannot hand on the program of init") : 0;
+    }
+    launch->init_fd = sealed_memfd("init", init_blob_start, (size_t)(init_blob_end - init_blob_start));
+    if (launch->init_fd < 0)
+        return error_host(err, launch->init_fd, "cannot make a memfd for init");
+    /* What cannot be read cannot be traced from its first instruction on: the program of a fork is there
+     * before its init is, and of the same user. */
+    if (!hardening_removed(init_dumpable) && fchmod(launch->init_fd, 0111) < 0)
+        return error_host(err, -errno, "cannot protect the program of init");
+    if (box->is_for_others && (box->init_fd = fcntl(launch->init_fd, F_DUPFD_CLOEXEC, 3)) < 0)
+        return error_host(err, -errno, "cannot keep the program of init");
+    return 0;
+}
+
+int launch_prepare(struct box *box, const struct box *parent, struct launch *launch, struct error *err)
 {
     *launch = (struct launch)LAUNCH_UNSET;
     int control[2];
@@ -99,13 +121,8 @@ int launch_prepare(struct box *box, struct launch *launch, struct error *err)
         box->channel_fd = channel[0];
         launch->child_channel = channel[1];
     }
-    launch->init_fd = sealed_memfd("init", init_blob_start, (size_t)(init_blob_end - init_blob_start));
-    if (launch->init_fd < 0)
-        return error_host(err, launch->init_fd, "cannot make a memfd for init");
-    /* What cannot be read cannot be traced from its first instruction on: the program of a fork is there
-     * before its init is, and of the same user. */
-    if (!hardening_removed(init_dumpable) && fchmod(launch->init_fd, 0111) < 0)
-        return error_host(err, -errno, "cannot protect the program of init");
+    if ((status = make_init(box, parent, launch, err)) < 0)
+        return status;
     /* So that a program can open /dev/stdout, as scripts do; what it then reads or writes is only its own. */
     int ends[] = {launch->child_stdin, launch->child_stdout, launch->child_stderr};
     for (size_t i = 0; box->identity->has_uid && i < sizeof ends / sizeof *ends; i++)

@@ -19,8 +19,9 @@ struct launch {
         -1, -1, -1, -1, -1, -1, -1                                                                           \
     }
 
-/* Makes pipes and socket (the box gets our ends) and the memfds. */
-int launch_prepare(struct box *box, struct launch *launch, struct error *err);
+/* Makes pipes and socket (the box gets our ends) and the program of init; a fork of a zygote shares that with
+ * all others of its `parent` (NULL: none). */
+int launch_prepare(struct box *box, const struct box *parent, struct launch *launch, struct error *err);
 void launch_close(struct launch *launch);
 #define scope_launch __attribute__((cleanup(launch_close))) struct launch
 

@@ -19,14 +19,35 @@ int look_open_process(pid_t pid)
     return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-int look_namespace_differs(int process_fd, int other_fd, const char *kind)
+const char *const look_namespace_names[LOOK_NAMESPACES] = {"user", "pid", "mnt",    "net",
+                                                           "ipc",  "uts", "cgroup", "time_for_children"};
+
+int look_at_namespaces(int process_fd, struct look_namespaces *ret, struct error *err)
 {
-    char path[48];
-    struct stat one, other;
-    snprintf(path, sizeof path, "ns/%s", kind);
-    if (fstatat(process_fd, path, &one, 0) < 0 || fstatat(other_fd, path, &other, 0) < 0)
-        return -errno;
-    return one.st_ino != other.st_ino || one.st_dev != other.st_dev;
+    for (int i = 0; i < LOOK_NAMESPACES; i++) {
+        char path[48];
+        struct stat status;
+        snprintf(path, sizeof path, "ns/%s", look_namespace_names[i]);
+        int got = fstatat(process_fd, path, &status, 0);
+        if (got < 0 && (errno != ENOENT || i != LOOK_TIME_FOR_CHILDREN))
+            return error_layer(err, "namespaces", -errno, "cannot inspect the %s namespace of a box",
+                               look_namespace_names[i]);
+        ret->of[i].device = got < 0 ? 0 : status.st_dev;
+        ret->of[i].number = got < 0 ? 0 : status.st_ino;
+    }
+    return 0;
+}
+
+bool look_namespace_differs(const struct look_namespaces *one, const struct look_namespaces *other,
+                            enum look_namespace kind)
+{
+    return one->of[kind].number != other->of[kind].number || one->of[kind].device != other->of[kind].device;
+}
+
+int look_read_status(int process_fd, char text[LOOK_STATUS_SIZE], struct error *err)
+{
+    int length = file_read_attribute(process_fd, "status", text, LOOK_STATUS_SIZE);
+    return length > 0 ? 0 : error_layer(err, "box_uid", length, "cannot see who the box is");
 }
 
 bool look_status_line(const char *text, const char *key, char *into, size_t size)
@@ -59,11 +80,10 @@ int look_at_scratch(const struct box *box, struct error *err)
     return 0;
 }
 
-int look_at_uid(const struct box *box, int process_fd, char *text, size_t size, struct error *err)
+int look_at_uid(const struct box *box, const char *status_text, struct error *err)
 {
     char line[128];
-    if (file_read_attribute(process_fd, "status", text, size) <= 0 ||
-        !look_status_line(text, "\nUid:", line, sizeof line))
+    if (!look_status_line(status_text, "\nUid:", line, sizeof line))
         return error_layer(err, "box_uid", 0, "cannot see who the box is");
     unsigned uids[4] = {0};
     uid_t wanted = box->identity->has_uid ? box->identity->uid : geteuid();

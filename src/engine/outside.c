@@ -14,33 +14,31 @@
 #include <string.h>
 #include <unistd.h>
 
-int outside_check_identity(const struct box *box, int process_fd, struct error *err)
+int outside_check_identity(const struct box *box, const char *status_text, struct error *err)
 {
-    char text[8192], line[128];
-    int status = look_at_uid(box, process_fd, text, sizeof text, err);
+    char line[128];
+    int status = look_at_uid(box, status_text, err);
     if (status < 0)
         return status;
     static const char *const sets[] = {"\nCapEff:", "\nCapPrm:", "\nCapInh:", "\nCapAmb:"};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         if (hardening_verified(capabilities) &&
-            (!look_status_line(text, sets[i], line, sizeof line) || strtoull(line, NULL, 16) != 0))
+            (!look_status_line(status_text, sets[i], line, sizeof line) || strtoull(line, NULL, 16) != 0))
             return error_layer(err, "capabilities", 0, "the box still has capabilities (%s%s)", sets[i] + 1,
                                line);
     return 0;
 }
 
-int outside_check_worn(int process_fd, bool no_bounding, struct error *err)
+int outside_check_worn(const char *status_text, bool no_bounding, struct error *err)
 {
     static const struct {
         const char *key, *value, *layer;
     } rows[] = {{"\nNoNewPrivs:", "1", "no_new_privs"},
                 {"\nSeccomp:", "2", "seccomp"},
                 {"\nCapBnd:", "0000000000000000", "bounding_set"}};
-    char text[8192], line[128];
-    if (file_read_attribute(process_fd, "status", text, sizeof text) <= 0)
-        return error_layer(err, "seccomp", 0, "the forked box cannot be inspected");
+    char line[128];
     for (size_t i = 0; i < sizeof rows / sizeof *rows - !no_bounding; i++)
-        if (!look_status_line(text, rows[i].key, line, sizeof line) ||
+        if (!look_status_line(status_text, rows[i].key, line, sizeof line) ||
             strcmp(line + strspn(line, "\t "), rows[i].value) != 0)
             return error_layer(err, rows[i].layer, 0, "a forked process has %s%s", rows[i].key + 1, line);
     return 0;
@@ -59,15 +57,12 @@ int outside_check_descriptors(int process_fd, struct error *err)
     return 0;
 }
 
-bool outside_is_single(pid_t pid, const char *children)
+bool outside_is_single(pid_t pid, int process_fd, const char *status_text, const char *children)
 {
-    scope_fd process_fd = look_open_process(pid);
-    char path[64], text[8192], line[32];
-    snprintf(path, sizeof path, "task/%d/children", (int)pid);
-    if (process_fd < 0 || file_read_attribute(process_fd, "status", text, sizeof text) <= 0 ||
-        !look_status_line(text, "\nThreads:", line, sizeof line) || atoi(line) != 1)
+    char path[64], text[4096], line[32];
+    if (!look_status_line(status_text, "\nThreads:", line, sizeof line) || atoi(line) != 1)
         return false;
-    /* Its threads before its children: those of a thread that ends become another's. */
+    snprintf(path, sizeof path, "task/%d/children", (int)pid);
     int length = file_read_attribute(process_fd, path, text, sizeof text);
     while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\n'))
         text[--length] = '\0';

@@ -107,7 +107,7 @@ static int box_close(struct box *box)
     int status = box->engine ? box->engine->destroy(box) : 0;
     int *fds[] = {&box->pidfd,     &box->control_fd,  &box->stdin_fd,   &box->stdout_fd,
                   &box->stderr_fd, &box->listener_fd, &box->scratch_fd, &box->channel_fd,
-                  &box->oom_fd,    &box->ruleset_fd,  &box->program_fd};
+                  &box->oom_fd,    &box->ruleset_fd,  &box->program_fd, &box->init_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         scope_close_fd(fds[i]);
     return status;

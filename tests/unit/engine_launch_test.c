@@ -183,7 +183,7 @@ static void preparation_gives_both_sides_their_ends(void **state)
     struct error err = {0};
     scope_close_fd(&world->box.control_fd);
     int before = open_descriptors();
-    assert_int_equal(launch_prepare(&world->box, &world->launch, &err), 0);
+    assert_int_equal(launch_prepare(&world->box, NULL, &world->launch, &err), 0);
     const int fds[] = {world->launch.child_stdin,   world->launch.child_stdout, world->launch.child_stderr,
                        world->launch.child_control, world->launch.init_fd,      world->box.stdin_fd,
                        world->box.stdout_fd,        world->box.stderr_fd,       world->box.control_fd};

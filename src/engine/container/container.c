@@ -225,7 +225,7 @@ static int start_box(struct box *box, const struct cgroup_limits *group_limits, 
     struct room room __attribute__((cleanup(room_close))) = {.box = box, .launch = &launch};
     int status = room_open(&room, err);
     if (status == 0)
-        status = launch_prepare(box, &launch, err);
+        status = launch_prepare(box, NULL, &launch, err);
     if (status == 0)
         status = write_plan(box, &launch, err);
     if (status == 0 && box->cgroups->version == CGROUP_V2)

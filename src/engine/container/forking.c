@@ -39,11 +39,15 @@ struct member {
     const struct box *box;
     ino_t pid_namespace;
     int told_fd; /* numbers of calls that end it; -1 for the first of the family */
+    bool has_namespaces;
+    struct look_namespaces namespaces; /* of its program, once it was forked */
 };
 
 struct family {
-    pthread_mutex_t forking; /* held for the length of a fork */
-    pthread_mutex_t lock;    /* of what follows */
+    pthread_mutex_t forking; /* held for the length of a fork; of the host's namespaces too */
+    bool has_host;
+    struct look_namespaces host;
+    pthread_mutex_t lock; /* of what follows */
     struct member *members;
     unsigned references;
     pid_t may_make_init, may_copy; /* whose clone passes, once; 0: nobody's */
@@ -134,6 +138,34 @@ static int find_program(struct box *box, struct error *err)
         return error_host(err, -ESRCH, "the program of a box that is to be forked cannot be found");
     int status = add_member(box, -1);
     return status < 0 ? error_host(err, status, "no memory for a family of boxes") : 0;
+}
+
+static struct member *member_of(const struct box *box)
+{
+    pthread_mutex_lock(&box->family->lock);
+    struct member *member = box->family->members;
+    while (member && member->box != box)
+        member = member->next;
+    pthread_mutex_unlock(&box->family->lock);
+    return member;
+}
+
+static int find_kin(struct box *parent, struct inspect_kin *ret, struct error *err)
+{
+    int status = find_program(parent, err);
+    struct family *family = parent->family;
+    struct member *member = status < 0 ? NULL : member_of(parent);
+    if (status == 0 && !family->has_host) {
+        status = inspect_namespaces_of(getpid(), &family->host, err);
+        family->has_host = status == 0;
+    }
+    if (status == 0 && !member->has_namespaces) {
+        status = inspect_namespaces_of(parent->program_pid, &member->namespaces, err);
+        member->has_namespaces = status == 0;
+    }
+    if (status == 0)
+        *ret = (struct inspect_kin){.host = family->host, .parent = member->namespaces};
+    return status;
 }
 
 static void let_pass(struct family *family, pid_t makes_init, pid_t copies)
@@ -364,15 +396,14 @@ static int let_settle(const struct box *child, struct error *err)
 }
 
 /* Init has executed and the program is there: the parent's program goes on, and we look at both. */
-static int inspect_both(const struct box *parent, struct box *child, const struct cgroup_limits *limits,
+static int inspect_both(const struct inspect_kin *kin, struct box *child, const struct cgroup_limits *limits,
                         const struct stat *init_program, struct error *err)
 {
     bool has_more = false;
     child->program_pid = child_of(child->pid, &has_more);
     if (child->program_pid < 0 || has_more)
         return error_layer(err, "namespaces", 0, "the forked box has no program, or more than one");
-    int status = inspect_fork(parent, child, limits, err);
-    return status < 0 ? status : inspect_alone(child, init_program, err);
+    return inspect_fork(kin, child, limits, init_program, err);
 }
 
 /* What the helper made comes over a socket that nobody else has. */
@@ -457,8 +488,9 @@ static int make_copy(struct box *parent, struct box *child, const struct fork_re
 }
 
 /* Everything around the copy that must be its own, and the proof that it is. */
-static int make_box(struct box *parent, struct box *child, const struct cgroup_limits *limits,
-                    struct launch *launch, struct room *room, struct error *err)
+static int make_box(struct box *parent, const struct inspect_kin *kin, struct box *child,
+                    const struct cgroup_limits *limits, struct launch *launch, struct room *room,
+                    struct error *err)
 {
     struct stat init_program;
     int status = fstat(launch->init_fd, &init_program) < 0 ? error_host(err, -errno, "cannot look at init")
@@ -475,7 +507,7 @@ static int make_box(struct box *parent, struct box *child, const struct cgroup_l
         status = launch_await_verified(child, FORK_STEP_MS, NULL, NULL, err);
     if (status == 0)
         status = fork_await_program(child, err);
-    return status < 0 ? status : inspect_both(parent, child, limits, &init_program, err);
+    return status < 0 ? status : inspect_both(kin, child, limits, &init_program, err);
 }
 
 /* Its program has where it may run from its init. */
@@ -500,7 +532,7 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
         status = room_open(&room, err);
     room.files_fd = request->with_files ? parent->scratch_fd : -1;
     if (status == 0)
-        status = launch_prepare(child, &launch, err);
+        status = launch_prepare(child, parent, &launch, err);
     scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_OWN_UID | PLAN_MOUNTED_ROOT | PLAN_FORKED};
     if (child->image->is_host && child->spec->grant_count == 0)
         lists.flags |= PLAN_HOST_VIEW;
@@ -515,13 +547,14 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
     if (status < 0)
         return status;
     pthread_mutex_lock(&parent->family->forking);
-    status = find_program(parent, err);
+    struct inspect_kin kin;
+    status = find_kin(parent, &kin, err);
     if (status == 0)
         status = make_copy(parent, child, request, &launch, err);
     let_pass(parent->family, 0, 0);
     pthread_mutex_unlock(&parent->family->forking);
     if (status == 0)
-        status = make_box(parent, child, limits, &launch, &room, err);
+        status = make_box(parent, &kin, child, limits, &launch, &room, err);
     let_roam(child);
     return status;
 }

@@ -16,37 +16,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* `other` is the host's, that is our own, or the box's that this one was forked from. */
-static int inspect_namespaces(int process_fd, pid_t other, bool is_parent, struct error *err)
+/* `others` are the host's, that is our own, or those of the box that this one was forked from. */
+static int check_namespaces(const struct look_namespaces *own, const struct look_namespaces *others,
+                            bool are_parents, struct error *err)
 {
-    scope_fd other_fd = look_open_process(other);
-    if (other_fd < 0)
-        return error_layer(err, "namespaces", -errno, "cannot look at process %d", (int)other);
-    const struct {
-        const char *kind;
-        bool wanted;
-    } kinds[] = {
-        {"user", hardening_verified(user_namespace) && hardening_verified(box_uid)},
-        {"pid", hardening_verified(pid_namespace)},
-        {"mnt", true},
-        {"net", hardening_verified(network_namespace)},
-        {"ipc", hardening_verified(ipc_namespace)},
-        {"uts", hardening_verified(uts_namespace)},
-        {"cgroup", hardening_verified(cgroup_namespace)},
-        /* Kernels before 6.1 change it at fork, not at exec: what the program will have is decisive. */
-        {"time_for_children", !is_parent /* the clock is no secret between them */ &&
-                                  hardening_verified(time_namespace) &&
-                                  access("/proc/self/ns/time", F_OK) == 0},
+    const bool wanted[LOOK_NAMESPACES] = {
+        [LOOK_USER] = hardening_verified(user_namespace) && hardening_verified(box_uid),
+        [LOOK_PID] = hardening_verified(pid_namespace),
+        [LOOK_MOUNT] = true,
+        [LOOK_NETWORK] = hardening_verified(network_namespace),
+        [LOOK_IPC] = hardening_verified(ipc_namespace),
+        [LOOK_UTS] = hardening_verified(uts_namespace),
+        [LOOK_CGROUP] = hardening_verified(cgroup_namespace),
+        [LOOK_TIME_FOR_CHILDREN] = !are_parents /* the clock is no secret between them */ &&
+                                   hardening_verified(time_namespace) &&
+                                   others->of[LOOK_TIME_FOR_CHILDREN].number != 0,
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        int differs = kinds[i].wanted ? look_namespace_differs(process_fd, other_fd, kinds[i].kind) : 1;
-        if (differs < 0)
-            return error_layer(err, "namespaces", differs, "cannot inspect the box's %s namespace",
-                               kinds[i].kind);
-        if (!differs)
+    for (int i = 0; i < LOOK_NAMESPACES; i++)
+        if (wanted[i] && !look_namespace_differs(own, others, (enum look_namespace)i))
             return error_layer(err, "namespaces", 0, "the box shares the %s's %s namespace",
-                               is_parent ? "parent" : "host", kinds[i].kind);
-    }
+                               are_parents ? "parent" : "host", look_namespace_names[i]);
     return 0;
 }
 
@@ -87,14 +76,30 @@ void inspect_list_layers(const struct box *box, const struct cgroup_limits *limi
     result_add_layer(result, layer_names[LAYER_rlimits], true, "on");
 }
 
+int inspect_namespaces_of(pid_t pid, struct look_namespaces *ret, struct error *err)
+{
+    scope_fd process_fd = look_open_process(pid);
+    if (process_fd < 0)
+        return error_layer(err, "namespaces", -errno, "cannot look at process %d", (int)pid);
+    return look_at_namespaces(process_fd, ret, err);
+}
+
 int inspect_container(const struct box *box, const struct cgroup_limits *group_limits, struct error *err)
 {
     scope_fd process_fd = look_open_process(box->pid);
     if (process_fd < 0)
         return error_layer(err, "namespaces", 0, "the box cannot be inspected");
-    int status = inspect_namespaces(process_fd, getpid(), false, err);
+    char text[LOOK_STATUS_SIZE];
+    struct look_namespaces host, own;
+    int status = inspect_namespaces_of(getpid(), &host, err);
     if (status == 0)
-        status = outside_check_identity(box, process_fd, err);
+        status = look_at_namespaces(process_fd, &own, err);
+    if (status == 0)
+        status = check_namespaces(&own, &host, false, err);
+    if (status == 0)
+        status = look_read_status(process_fd, text, err);
+    if (status == 0)
+        status = outside_check_identity(box, text, err);
     if (status == 0)
         status = look_at_scratch(box, err);
     if (status == 0 && box->group.version != CGROUP_NONE)
@@ -112,46 +117,67 @@ static int inspect_directory(const struct box *child, int process_fd, struct err
     return 0;
 }
 
-int inspect_fork(const struct box *parent, struct box *child, const struct cgroup_limits *limits,
-                 struct error *err)
+/* What only the program of a fork can have brought along from where it comes from. */
+static int inspect_program(const struct inspect_kin *kin, const struct box *child, int process_fd,
+                           struct error *err)
 {
-    int status = look_at_scratch(child, err);
-    const pid_t processes[] = {child->program_pid, child->pid};
-    for (size_t i = 0; status == 0 && i < sizeof processes / sizeof *processes; i++) {
-        scope_fd process_fd = look_open_process(processes[i]);
-        bool is_program = i == 0;
-        if (process_fd < 0)
-            return error_layer(err, "namespaces", -errno, "the forked box cannot be inspected");
-        if (is_program)
-            status = inspect_namespaces(process_fd, getpid(), false, err);
-        if (status == 0 && is_program)
-            status = inspect_namespaces(process_fd, parent->program_pid, true, err);
-        if (status == 0)
-            status = outside_check_identity(child, process_fd, err);
-        if (status == 0)
-            status = outside_check_worn(process_fd, true, err);
-        if (status == 0 && is_program)
-            status = outside_check_descriptors(process_fd, err);
-        if (status == 0 && is_program)
-            status = inspect_directory(child, process_fd, err);
-        if (status == 0)
-            status = cgroup_verify(&child->group, limits, processes[i], err);
-        if (status == 0 && is_program && child->ruleset_fd >= 0)
-            child->program_fd = take_fd(&process_fd);
-    }
+    struct look_namespaces own;
+    int status = look_at_namespaces(process_fd, &own, err);
+    if (status == 0)
+        status = check_namespaces(&own, &kin->host, false, err);
+    if (status == 0)
+        status = check_namespaces(&own, &kin->parent, true, err);
+    if (status == 0)
+        status = outside_check_descriptors(process_fd, err);
+    return status < 0 ? status : inspect_directory(child, process_fd, err);
+}
+
+static int inspect_process(const struct box *child, pid_t pid, int process_fd, const char *children,
+                           struct error *err)
+{
+    char text[LOOK_STATUS_SIZE];
+    int status = look_read_status(process_fd, text, err);
+    if (status == 0)
+        status = outside_check_identity(child, text, err);
+    if (status == 0)
+        status = outside_check_worn(text, true, err);
+    if (status == 0 && !outside_is_single(pid, process_fd, text, children))
+        return error_layer(err, "namespaces", 0, "somebody else is in the forked box");
     return status;
 }
 
-int inspect_alone(const struct box *child, const struct stat *init_program, struct error *err)
+static int inspect_init(const struct box *child, int process_fd, const struct stat *init_program,
+                        struct error *err)
 {
-    char path[64], program[16];
     struct stat now;
-    snprintf(path, sizeof path, "/proc/%d/exe", (int)child->pid);
-    if (stat(path, &now) < 0 || now.st_dev != init_program->st_dev || now.st_ino != init_program->st_ino)
+    if (fstatat(process_fd, "exe", &now, 0) < 0 || now.st_dev != init_program->st_dev ||
+        now.st_ino != init_program->st_ino)
         return error_layer(err, "namespaces", 0, "the first process of a forked box is not its init");
+    return cgroup_verify_member(&child->group, child->pid, err);
+}
+
+int inspect_fork(const struct inspect_kin *kin, struct box *child, const struct cgroup_limits *limits,
+                 const struct stat *init_program, struct error *err)
+{
+    char program[16];
     snprintf(program, sizeof program, "%d", (int)child->program_pid);
+    scope_fd program_fd = look_open_process(child->program_pid);
+    scope_fd init_fd = look_open_process(child->pid);
+    if (program_fd < 0 || init_fd < 0)
+        return error_layer(err, "namespaces", -errno, "the forked box cannot be inspected");
+    int status = look_at_scratch(child, err);
+    if (status == 0)
+        status = inspect_program(kin, child, program_fd, err);
+    if (status == 0)
+        status = cgroup_verify(&child->group, limits, child->program_pid, err);
+    if (status == 0)
+        status = inspect_init(child, init_fd, init_program, err);
     /* The program before init: an orphan goes from below the one to the other, and not back. */
-    if (!outside_is_single(child->program_pid, "") || !outside_is_single(child->pid, program))
-        return error_layer(err, "namespaces", 0, "somebody else is in the forked box");
-    return 0;
+    if (status == 0)
+        status = inspect_process(child, child->program_pid, program_fd, "", err);
+    if (status == 0)
+        status = inspect_process(child, child->pid, init_fd, program, err);
+    if (status == 0 && child->ruleset_fd >= 0)
+        child->program_fd = take_fd(&program_fd);
+    return status;
 }

@@ -2,18 +2,24 @@
 #pragma once
 
 #include "engine/engine.h"
+#include "engine/look.h"
 
 #include <sys/stat.h>
 
 int inspect_container(const struct box *box, const struct cgroup_limits *group_limits, struct error *err);
 
-/* The same for a box that was forked from another: its init and its program. */
-int inspect_fork(const struct box *parent, struct box *child, const struct cgroup_limits *limits,
-                 struct error *err);
+/* Whose namespaces a fork must not be in. Neither we nor the box that it comes from can change theirs, so
+ * both are looked at once, and not again for each fork. */
+struct inspect_kin {
+    struct look_namespaces host, parent;
+};
 
-/* After inspect_fork, whose findings hold for the threads that were looked at: there are no others in the
- * box, and its first process is our init. So nothing in it can have kept what the two gave up. */
-int inspect_alone(const struct box *child, const struct stat *init_program, struct error *err);
+int inspect_namespaces_of(pid_t pid, struct look_namespaces *ret, struct error *err);
+
+/* The same for a box that was forked from another: its program and its init, which is ours, and nobody else
+ * in it. So nothing in it can have kept what the two gave up. */
+int inspect_fork(const struct inspect_kin *kin, struct box *child, const struct cgroup_limits *limits,
+                 const struct stat *init_program, struct error *err);
 
 /* The layers that were proved, for the result. */
 void inspect_list_layers(const struct box *box, const struct cgroup_limits *group_limits,

@@ -99,7 +99,7 @@ static int start_box(struct box *box, const struct runtime *runtime, const struc
         .box = box, .launch = &launch, .runtime = runtime, .caller_uid = geteuid(), .caller_gid = getegid()};
     int status = grants_open(box, stage_owner(box), &stage.grants, err);
     if (status == 0)
-        status = launch_prepare(box, &launch, err);
+        status = launch_prepare(box, NULL, &launch, err);
     if (status == 0)
         status = write_plan(box, &launch, err);
     if (status == 0)
@@ -123,17 +123,26 @@ struct inspection {
 /* The process that is about to become the runtime. */
 static int inspect(void *data, struct error *err)
 {
-    static const char *const kinds[] = {"user", "pid", "mnt", "net", "ipc", "uts"};
+    static const enum look_namespace kinds[] = {LOOK_USER,    LOOK_PID, LOOK_MOUNT,
+                                                LOOK_NETWORK, LOOK_IPC, LOOK_UTS};
     const struct inspection *inspection = data;
     const struct box *box = inspection->box;
     scope_fd process_fd = look_open_process(box->pid), own_fd = look_open_process(getpid());
     if (process_fd < 0 || own_fd < 0)
         return error_layer(err, "namespaces", -errno, "the box cannot be inspected");
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (look_namespace_differs(process_fd, own_fd, kinds[i]) != 1)
-            return error_layer(err, "namespaces", 0, "the runtime shares the host's %s namespace", kinds[i]);
-    char text[8192], line[32];
-    int status = look_at_uid(box, process_fd, text, sizeof text, err);
+    struct look_namespaces its, ours;
+    int status = look_at_namespaces(process_fd, &its, err);
+    if (status == 0)
+        status = look_at_namespaces(own_fd, &ours, err);
+    for (size_t i = 0; status == 0 && i < sizeof kinds / sizeof *kinds; i++)
+        if (!look_namespace_differs(&its, &ours, kinds[i]))
+            return error_layer(err, "namespaces", 0, "the runtime shares the host's %s namespace",
+                               look_namespace_names[kinds[i]]);
+    char text[LOOK_STATUS_SIZE], line[32];
+    if (status == 0)
+        status = look_read_status(process_fd, text, err);
+    if (status == 0)
+        status = look_at_uid(box, text, err);
     if (status == 0 && (!look_status_line(text, "\nNoNewPrivs:", line, sizeof line) || atoi(line) != 1))
         status = error_layer(err, "no_new_privs", 0, "the runtime could raise its privileges");
     if (status == 0)

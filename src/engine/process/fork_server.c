@@ -196,24 +196,28 @@ static int inspect(const struct box *parent, struct box *child, struct error *er
     char program[16];
     if (process_tree_list(child->pid, &child->program_pid, 1) != 1)
         return error_host(err, -ESRCH, "a fork has no program, or more than one");
+    snprintf(program, sizeof program, "%d", (int)child->program_pid);
+    /* The program before init: an orphan goes from below the one to the other, and not back. */
     const pid_t processes[] = {child->program_pid, child->pid};
+    const char *const children[] = {"", program};
     int status = 0;
     for (size_t i = 0; status == 0 && i < sizeof processes / sizeof *processes; i++) {
+        char text[LOOK_STATUS_SIZE];
         scope_fd process_fd = look_open_process(processes[i]);
         if (process_fd < 0)
             return error_host(err, -errno, "a fork cannot be inspected");
-        status = outside_check_identity(child, process_fd, err);
+        status = look_read_status(process_fd, text, err);
         if (status == 0)
-            status = outside_check_worn(process_fd, child->identity->has_uid, err);
+            status = outside_check_identity(child, text, err);
+        if (status == 0)
+            status = outside_check_worn(text, child->identity->has_uid, err);
         if (status == 0 && i == 0)
             status = outside_check_descriptors(process_fd, err);
         if (status == 0 && i == 0)
             status = inspect_directory(child, process_fd, err);
+        if (status == 0 && !outside_is_single(processes[i], process_fd, text, children[i]))
+            return error_layer(err, "box_uid", 0, "somebody else is in a forked box");
     }
-    snprintf(program, sizeof program, "%d", (int)child->program_pid);
-    if (status == 0 &&
-        (!outside_is_single(child->program_pid, "") || !outside_is_single(child->pid, program)))
-        return error_layer(err, "box_uid", 0, "somebody else is in a forked box");
     return status < 0 ? status : inspect_filters(parent->family, child, err);
 }
 
@@ -243,7 +247,7 @@ int fork_server_fork(struct box *parent, struct box *child, const struct fork_re
                                        (child->landlock_abi >= 6 ? PLAN_SIGNAL_SCOPE : 0)};
     int status = process_prepare(child, err);
     if (status == 0)
-        status = launch_prepare(child, &launch, err);
+        status = launch_prepare(child, parent, &launch, err);
     if (status == 0)
         status = launch_write_plan(child, &lists, &launch, err);
     if (status == 0)

@@ -155,7 +155,7 @@ static int start_init(struct box *box, bool own_uid, struct error *err)
                                                  (fork_server_is_zygote(box) ? PLAN_ZYGOTE : PLAN_LISTENER) |
                                                  (own_uid ? PLAN_OWN_UID : 0) |
                                                  (box->landlock_abi >= 6 ? PLAN_SIGNAL_SCOPE : 0)};
-    int status = launch_prepare(box, &launch, err);
+    int status = launch_prepare(box, NULL, &launch, err);
     if (status == 0)
         status = launch_write_plan(box, &no_paths, &launch, err);
     if (status < 0)

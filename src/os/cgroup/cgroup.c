@@ -198,6 +198,15 @@ static int count_hierarchies(const struct cgroup *group)
     return count;
 }
 
+int cgroup_verify_member(const struct cgroup *group, pid_t pid, struct error *err)
+{
+    int inside = count_memberships(group->name, pid), wanted = count_hierarchies(group);
+    if (inside < wanted)
+        return error_layer(err, "cgroup", 0, "the box is not inside all of its control groups: %d of %d",
+                           inside, wanted);
+    return 0;
+}
+
 int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits, pid_t pid,
                   struct error *err)
 {
@@ -218,11 +227,7 @@ int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits
             return error_layer(err, "cgroup", 0, "%s is %s after %s was written", attributes[i].file, seen,
                                attributes[i].value);
     }
-    int inside = count_memberships(group->name, pid), wanted = count_hierarchies(group);
-    if (inside < wanted)
-        return error_layer(err, "cgroup", 0, "the box is not inside all of its control groups: %d of %d",
-                           inside, wanted);
-    return 0;
+    return cgroup_verify_member(group, pid, err);
 }
 
 /* Where each figure of a group stands: a file with one number, or the line of it that starts with a key. */

@@ -91,6 +91,9 @@ int cgroup_join_self(const struct cgroup *group);
 int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits, pid_t pid,
                   struct error *err);
 
+/* The second half of it, for another process of the same group. */
+int cgroup_verify_member(const struct cgroup *group, pid_t pid, struct error *err);
+
 struct cgroup_usage {
     int64_t memory_bytes;
     int64_t memory_peak_bytes;
