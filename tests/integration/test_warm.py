@@ -59,6 +59,15 @@ SAME = [  # code, options
     ("import sys; print(sys.stdin.read())", ()),
     ("import threading; threading.Thread(target=lambda: print('late')).start()", ()),
     ("import atexit; atexit.register(print, 'bye')", ()),
+    ("import atexit, threading\natexit.register(lambda: print(threading.main_thread().is_alive()))", ()),
+    ("import logging, logging.handlers as h\n"
+     "logging.getLogger().addHandler(h.MemoryHandler(9, target=logging.StreamHandler())); logging.warning('kept until the end')", ()),
+    ("import atexit, logging, logging.handlers as h\natexit.register(logging.warning, 'after the program')\n"
+     "logging.getLogger().addHandler(h.MemoryHandler(9, target=logging.StreamHandler()))", ()),
+    ("import concurrent.futures as f, time\npool = f.ThreadPoolExecutor(2)\npool.submit(lambda: (time.sleep(0.1), print('late')))", ()),
+    ("import matplotlib.pyplot as p\nmanager = p.figure().canvas.manager\nmanager.destroy = lambda: print('figures are closed')", ()),
+    ("import multiprocessing as m, time\nm.get_context('fork').Process(target=lambda: (time.sleep(0.1), print('child'))).start()", ()),
+    ("import weakref\nclass A: pass\na = A(); weakref.finalize(a, print, 'finalized')", ()),
     ("f = open('left-open', 'w'); f.write('all of it')", ()),
     ("import gzip, io; g = io.TextIOWrapper(gzip.GzipFile('left-open.gz', 'wb', mtime=1)); g.write('all of it')", ()),
     ("class A:\n    def __init__(self, n): self.n = n\n    def __del__(self): print('end of', self.n)\na, _b, c = A(1), A(2), A(3)", ()),

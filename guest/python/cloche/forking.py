@@ -168,6 +168,7 @@ def serve_as_zygote(channel_fd, landlock_abi, is_plain):
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # copies that end are nobody's to ask about
     if has_hooks:
         ctypes.pythonapi.PyOS_BeforeFork()
+    gc.freeze()  # what we are made of by now lies everywhere: a fork's collector is to look at its own only
     is_over = library.cloche_zygote(channel_fd, address, landlock_abi, is_plain)
     if is_over:
         os._exit(0)

@@ -3,6 +3,7 @@
 Each page that a fork shares with its zygote is copied at its first write, in a fault that takes longer than most of what
 is written. They are nearly the same in every fork, so they are made ready ahead, in few calls: guest/fork/pages.c."""
 import ctypes
+import gc
 import mmap
 import os
 
@@ -22,6 +23,7 @@ def learn(library, act):
     library.cloche_pages_list.argtypes = [ctypes.c_void_p, ctypes.c_long]
     library.cloche_pages_remember.restype = None
     library.cloche_pages_remember.argtypes = [ctypes.c_void_p, ctypes.c_long]
+    gc.freeze()  # as forks find it
     pid = ctypes.PyDLL(None).syscall(SYS_FORK)  # no hooks: see seeds.py
     if pid == 0:
         leave = os._exit

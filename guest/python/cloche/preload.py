@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 
-from . import forking, script
+from . import endings, forking, script
 
 prctl = ctypes.CDLL(None).prctl
 OWN = ("script", "rich", "streams", "execute", "reporting", "figures")
@@ -99,11 +99,13 @@ def settle():
         except ImportError:
             pass  # figures without matplotlib
     practise()
+    endings.prepare()
     forking.freeze()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim:
         trim(0)
     collapse()
+    join_mappings()
     forking.prepare().cloche_arenas_end()
 
 
@@ -121,18 +123,56 @@ def practise():
 
 MADV_COLLAPSE = 25
 HUGE = 2 << 20
+PROT_READ, PROT_WRITE, PROT_EXEC = 1, 2, 4
+
+
+class Mapping:
+    """A line of /proc/self/maps."""
+
+    def __init__(self, line):
+        addresses, self.rights, offset, _device, _inode, *name = line.split(None, 5)
+        self.start, self.end = (int(number, 16) for number in addresses.split("-"))
+        self.offset = int(offset, 16)
+        self.name = name[0].strip() if name else ""
+
+    def is_followed_by(self, other):
+        return (self.name.startswith("/") and other.name == self.name and other.start == self.end
+                and other.offset == self.offset + self.end - self.start)
+
+
+def mappings():
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        return [Mapping(line) for line in file]
 
 
 def collapse():
     """Huge pages for memory that is there to stay: a fork copies an entry for each page, and its end takes them away."""
     madvise = ctypes.CDLL(None).madvise
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-        lines = [line.split(None, 5) for line in file]
-    for fields in lines:
-        name = fields[5].strip() if len(fields) > 5 else ""
-        if not fields[1].startswith("rw-p") or name not in ("", "[heap]"):
+    for mapping in mappings():
+        if mapping.rights != "rw-p" or mapping.name not in ("", "[heap]"):
             continue
-        start, end = (int(number, 16) for number in fields[0].split("-"))
-        first, last = -(-start // HUGE) * HUGE, end // HUGE * HUGE
+        first, last = -(-mapping.start // HUGE) * HUGE, mapping.end // HUGE * HUGE
         if last > first:
             madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), MADV_COLLAPSE)
+
+
+def join_mappings():
+    """A fork copies every mapping, and its end takes each away. A library has five: headers, code, constants; relocated
+    constants, variables. With the same rights the first three are one for the kernel, and the last two are. Whoever runs
+    code here can change such rights anyway; they guard against mistakes, and nothing of a box rests on them."""
+    mprotect = ctypes.CDLL(None).mprotect
+    groups, last = [], None
+    for mapping in mappings():
+        begins_variables = last and last.rights == "r--p" and mapping.rights == "rw-p" and groups[-1][-1:] == [last]
+        if begins_variables and last.is_followed_by(mapping):
+            groups[-1].pop()  # relocated: it goes with what follows, whatever came before
+            groups.append([last, mapping])
+        elif last and last.is_followed_by(mapping) and {last.rights, mapping.rights} == {"r--p", "r-xp"}:
+            groups[-1].append(mapping)
+        else:
+            groups.append([mapping])
+        last = mapping
+    for group in groups:
+        if len(group) > 1:
+            rights = PROT_READ | (PROT_WRITE if group[-1].rights == "rw-p" else PROT_EXEC)
+            mprotect(ctypes.c_void_p(group[0].start), ctypes.c_size_t(group[-1].end - group[0].start), rights)

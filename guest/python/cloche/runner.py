@@ -101,6 +101,7 @@ class Runner:
             except Closed:
                 return None
             forking.hold_numbers()
+            forking.reap()
             if header.get("type") == "main":
                 return script.Script(header, body)
             if header.get("type") == "run":
@@ -110,6 +111,7 @@ class Runner:
                 self.fork(header)
             elif header.get("type") == "zygote":
                 script.unheard(self.learn_pages)
+                preload.collapse()  # again: what was written beside a copy came apart
                 forking.check()
                 self.say_ready()  # and not a byte is read by us from now on
                 forking.serve_as_zygote(self.channel.fd, header.get("landlock", 0), header.get("plain", False))
@@ -154,7 +156,6 @@ class Runner:
     def fork(self, header):
         """The copy goes on where we are, with a host and a box of its own, and says that it is ready."""
         fds = self.channel.take_fds()
-        forking.reap()
         self.flush()
         try:
             forking.check()

@@ -1,6 +1,5 @@
 """A program in an interpreter that is there already: what `python3 FILE` does after its start."""
 import _signal
-import atexit
 import builtins
 import gc
 import io
@@ -13,7 +12,7 @@ import threading
 import traceback
 import types
 
-from . import vet
+from . import endings, vet
 
 _spare_module = None
 leave = None  # how a program ends, given its code, by who says so first
@@ -57,8 +56,7 @@ class Script:
         """Does not return. Of the interpreter only what the program made is taken down: with large libraries loaded all
         of it would take longer than most programs, and nothing of it is left anyway."""
         code = self.execute()
-        threading._shutdown()
-        atexit._run_exitfuncs()
+        endings.run()
         give_up(self.module.__dict__)
         for stream in (sys.stdout, sys.stderr):
             try:
