@@ -169,6 +169,21 @@ static void wait_for_go(void)
         _exit(71); /* the launcher is gone, or changed its mind */
 }
 
+/* A program that was just written for us can be open for writing still, in a process that another thread of the
+ * launcher's has just made: that has all descriptors until it lets go of them, which it does at once. */
+static int execute(char **argv, char **envp)
+{
+    enum { PATIENCE_MS = 1000 };
+    int code = -ETXTBSY;
+    for (int i = 0; code == -ETXTBSY && i < PATIENCE_MS; i++) {
+        if (i > 0)
+            poll(NULL, 0, 1);
+        execve(argv[0], argv, envp);
+        code = -errno;
+    }
+    return code;
+}
+
 static void run_program(char **argv, char **envp)
 {
     umask(022); /* whatever the caller's was */
@@ -192,8 +207,7 @@ static void run_program(char **argv, char **envp)
         message.kind = INIT_CHDIR_FAILED;
         message.code = -errno;
     } else {
-        execve(argv[0], argv, envp);
-        message.code = -errno;
+        message.code = execute(argv, envp);
     }
     process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
     _exit(127);

@@ -20,7 +20,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-enum { IDLE_MAX = 4, RUNS_MAX = 20000, LIFETIME_MS = 24 * 3600 * 1000 };
+enum { IDLE_MAX = 16 /* of 1.4 MB each */, RUNS_MAX = 20000, LIFETIME_MS = 24 * 3600 * 1000 };
 
 struct worker {
     struct worker *next;

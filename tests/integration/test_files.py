@@ -2,8 +2,10 @@
 import hashlib
 import os
 import pathlib
+import shutil
 import stat
 import subprocess
+import threading
 
 import box
 import pytest
@@ -500,3 +502,21 @@ def test_second_run_sees_nothing_of_the_first(engine):
     code = "import os\nfor n in ('HOME', 'TMPDIR', 'CLOCHE_OUTPUT', 'CLOCHE_INPUT'):\n  p = os.environ[n]; print(os.listdir(p))\n  open(p + '/x', 'w')"
     for _ in range(2):
         assert box.python(code, engine=engine).stdout == "[]\n[]\n[]\n[]\n"
+
+
+def test_program_that_somebody_still_writes_is_waited_for(engine, shared):
+    """A descriptor that another thread's child has for a moment must not fail a run."""
+    program = shared / "program"
+    shutil.copy("/bin/echo", program)
+    writer = open(program, "ab")
+    threading.Timer(0.4, writer.close).start()
+    result = box.run("--read", str(shared), "--", str(program), "executed", engine=engine)
+    assert result.stdout == "executed\n" and writer.closed, result
+
+
+def test_program_that_is_written_on_and_on_is_refused(engine, shared):
+    program = shared / "program"
+    shutil.copy("/bin/echo", program)
+    with open(program, "ab"):
+        done = box.raw("run", "--isolation", engine, "--read", str(shared), "--", str(program))
+    assert done.returncode == box.BAD_SPEC and b"busy" in done.stderr, done
