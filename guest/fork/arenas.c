@@ -3,17 +3,12 @@
  * CPython takes arenas of a megabyte, which end up scattered between libraries: a fork then copies an entry
  * for each of their small pages, and the end of the copy takes each away. Side by side they are huge pages,
  * and there are five hundred times fewer. Called with the interpreter's lock held. */
-#include "os/raw.h"
+#include "memory.h"
 
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/syscall.h>
+#include "os/raw.h"
 
 enum {
     ARENA = 1 << 20,
-    HUGE = 2 << 20,
-    PROT_READ_WRITE = 3,
-    MAP_PRIVATE_ANONYMOUS = 0x22,
     MAP_NORESERVE_ = 0x4000,
     MADV_DONTNEED_ = 4,
     MADV_HUGEPAGE_ = 14,
@@ -29,20 +24,6 @@ struct free_arena {
     struct free_arena *next;
 };
 static struct free_arena *free_arenas;
-
-static void *map(size_t size, long flags)
-{
-    register long r9 __asm__("r9") = 0;
-    register long r10 __asm__("r10") = MAP_PRIVATE_ANONYMOUS | flags;
-    register long r8 __asm__("r8") = -1;
-    long result;
-    __asm__ volatile("syscall"
-                     : "=a"(result)
-                     : "a"(SYS_mmap), "D"(0L), "S"(size), "d"((long)PROT_READ_WRITE), "r"(r10), "r"(r8),
-                       "r"(r9)
-                     : "rcx", "r11", "memory");
-    return result < 0 && result > -4096 ? NULL : (void *)result;
-}
 
 static int is_ours(const void *arena)
 {
@@ -63,7 +44,7 @@ void *cloche_arena_take(void *context, size_t size)
         unused += ARENA;
         return arena;
     }
-    return map(size, 0);
+    return memory_map(size, 0);
 }
 
 __attribute__((visibility("default"))) void cloche_arena_give(void *context, void *arena, size_t size);
@@ -85,10 +66,10 @@ void cloche_arena_give(void *context, void *arena, size_t size)
 __attribute__((visibility("default"))) int cloche_arenas_begin(void);
 int cloche_arenas_begin(void)
 {
-    char *mapped = map(STRETCH + HUGE, MAP_NORESERVE_);
+    char *mapped = memory_map(STRETCH + HUGE, MAP_NORESERVE_);
     if (!mapped)
         return 0;
-    stretch = unused = kept = (char *)(((uintptr_t)mapped + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
+    stretch = unused = kept = memory_align(mapped);
     raw_call(SYS_madvise, RAW(stretch), (long)STRETCH, MADV_HUGEPAGE_, 0, 0);
     return 1;
 }
@@ -99,6 +80,6 @@ void cloche_arenas_end(void)
 {
     if (!stretch)
         return;
-    kept = (char *)(((uintptr_t)unused + HUGE - 1) & ~(uintptr_t)(HUGE - 1));
+    kept = memory_align(unused);
     raw_call(SYS_madvise, RAW(kept), (long)(stretch + STRETCH - kept), MADV_NOHUGEPAGE_, 0, 0);
 }

@@ -106,6 +106,7 @@ def settle():
         trim(0)
     collapse()
     join_mappings()
+    enlarge_text()
     forking.prepare().cloche_arenas_end()
 
 
@@ -154,6 +155,13 @@ def collapse():
         first, last = -(-mapping.start // HUGE) * HUGE, mapping.end // HUGE * HUGE
         if last > first:
             madvise(ctypes.c_void_p(first), ctypes.c_size_t(last - first), MADV_COLLAPSE)
+
+
+def enlarge_text():
+    """The interpreter's own code, be it in its program or in a library of its own."""
+    for mapping in mappings():
+        if mapping.rights == "r-xp" and os.path.basename(mapping.name).startswith(("python", "libpython")):
+            forking.prepare().cloche_text_enlarge(ctypes.c_void_p(mapping.start), ctypes.c_void_p(mapping.end))
 
 
 def join_mappings():
