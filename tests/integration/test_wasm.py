@@ -485,9 +485,9 @@ def test_killed_process(ready):
 
 def test_several_at_once(ready):
     command = [box.CLOCHE, "run", "--warm", "--isolation", "wasm", "-e", "import sys; print(sum(range(10**6)))"]
-    running = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) for _ in range(6)]
+    running = [subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) for _ in range(24)]
     assert {process.communicate(timeout=60)[0] for process in running} == {b"499999500000\n"}
-    assert 1 <= ready.kind("wasm")["spares"] <= 4
+    assert 1 <= ready.kind("wasm")["spares"] <= 16  # that wait, however many were needed
 
 
 def test_stdin_of_a_file(ready, tmp_path):
