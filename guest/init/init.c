@@ -169,8 +169,8 @@ static void wait_for_go(void)
         _exit(71); /* the launcher is gone, or changed its mind */
 }
 
-/* A program that was just written for us can be open for writing still, in a process that another thread of the
- * launcher's has just made: that has all descriptors until it lets go of them, which it does at once. */
+/* A program that was just written for us can be open for writing still, in a process that another thread of
+ * the launcher's has just made: that has all descriptors until it lets go of them, which it does at once. */
 static int execute(char **argv, char **envp)
 {
     enum { PATIENCE_MS = 1000 };
