@@ -1,5 +1,6 @@
 /* cloche run: its options, for a run here and for one on a server. */
 #include "cli/command.h"
+#include "cli/ending_signals.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
 
@@ -166,7 +167,9 @@ static int run_main(int argc, char **argv)
         return 0;
     if (status < 0)
         return run_options_fail(&err, given.json || run_options_ask_for_json(argc, argv));
-    return run_perform(&given);
+    int exit_status = run_perform(&given);
+    ending_signals_pass_on();
+    return exit_status;
 }
 
 const struct command command_run = {

@@ -4,10 +4,10 @@
 #include "cli/progress_line.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
+#include "cli/warm_run.h"
 
 #include "base/file.h"
 #include "base/scope.h"
-#include "keeper/client.h"
 #include "keeper/run.h"
 
 #include <errno.h>
@@ -33,40 +33,6 @@ static int finish(const struct run_options *given, const struct result *result)
     return result_exit_status(result);
 }
 
-/* By the keeper that stays. -ENOENT when there is none, and nothing has happened. */
-static int run_warm(const struct run_options *given, const struct policy *policy, int cancel_fd,
-                    int *ret_exit_status, struct error *err)
-{
-    scope_fd keeper = client_connect();
-    if (keeper < 0)
-        return -ENOENT;
-    int status = spec_validate(given->spec, policy, err);
-    if (status < 0)
-        return status;
-    struct client_run run = {.spec = given->spec,
-                             .fds = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO},
-                             .wants_json = given->json,
-                             .pretty = isatty(STDOUT_FILENO) == 1,
-                             .cancel_fd = cancel_fd};
-    if (given->json)
-        run.fds[1] = run.fds[2] = -1;
-    scope_buffer json = {0};
-    struct result *result = result_new();
-    status = result ? client_run(keeper, &run, result, &json, err) : -ENOMEM;
-    if (status == 0 && given->json) {
-        status = buffer_append(&json, "\n", 1);
-        if (status == 0)
-            status = file_write_all(STDOUT_FILENO, json.data, json.length);
-    } else if (status == 0) {
-        report_returned(result);
-        if (!given->quiet)
-            report_remarks(result, given->spec->code_name);
-    }
-    *ret_exit_status = status == 0 ? result_exit_status(result) : EXIT_STATUS_HOST_FAILURE;
-    result_free(result);
-    return status;
-}
-
 int run_perform(struct run_options *given)
 {
     struct error err = {0};
@@ -84,7 +50,7 @@ int run_perform(struct run_options *given)
     scope_fd cancel_fd = ending_signals_watch();
     if (given->warm) {
         int exit_status;
-        int status = run_warm(given, &policy, cancel_fd, &exit_status, &err);
+        int status = run_warm(given, &policy, show_progress ? &line : NULL, cancel_fd, &exit_status, &err);
         if (status != -ENOENT) {
             policy_free(&policy);
             return status < 0 ? run_options_fail(&err, given->json) : exit_status;

@@ -35,15 +35,16 @@ void help_print(const struct command *command)
 
 static void print_exit_codes(const char *prefix)
 {
-    printf("%sthe program's own exit code; 128+N when signal N ended it, so 137 when a limit did.\n"
+    printf("%sthe program's own exit code; 128+N when signal N ended it, so 137 when a limit did;\n"
+           "%sCtrl-C and SIGTERM end cloche itself as they would without a box, when the box is gone\n"
            "%s%d  the program itself exited with a code from %d to %d (--json has the exact one)\n"
            "%s%d  bad spec or usage; nothing was started\n"
            "%s%d  a layer of isolation is missing; nothing of the code ran\n"
            "%s%d  the host failed\n"
            "%s%d  the first filter blocked the code (--vet block); nothing of it ran\n",
-           prefix, prefix, EXIT_STATUS_PROGRAM_RESERVED, EXIT_STATUS_PROGRAM_RESERVED, EXIT_STATUS_LAST,
-           prefix, EXIT_STATUS_BAD_SPEC, prefix, EXIT_STATUS_LAYER_MISSING, prefix, EXIT_STATUS_HOST_FAILURE,
-           prefix, EXIT_STATUS_VETTED);
+           prefix, prefix, prefix, EXIT_STATUS_PROGRAM_RESERVED, EXIT_STATUS_PROGRAM_RESERVED,
+           EXIT_STATUS_LAST, prefix, EXIT_STATUS_BAD_SPEC, prefix, EXIT_STATUS_LAYER_MISSING, prefix,
+           EXIT_STATUS_HOST_FAILURE, prefix, EXIT_STATUS_VETTED);
 }
 
 void help_print_overview(void)

@@ -45,8 +45,7 @@ void progress_line_show(void *data, int64_t elapsed_us, const struct measurement
 {
     struct progress_line *line = data;
     int64_t now_us = clock_monotonic_us();
-    /* Not right behind output that may not have ended its line yet. */
-    if (elapsed_us < line->first_us || now_us - line->last_shown_us < PERIOD_US ||
+    if (line->is_inside_line || elapsed_us < line->first_us || now_us - line->last_shown_us < PERIOD_US ||
         now_us - line->last_output_us < QUIET_US)
         return;
     scope_buffer text = {0};
@@ -69,9 +68,10 @@ void progress_line_show(void *data, int64_t elapsed_us, const struct measurement
 
 void progress_line_output(void *data, enum supervise_stream stream, const char *bytes, size_t length)
 {
-    (void)stream, (void)bytes, (void)length;
     struct progress_line *line = data;
     progress_line_clear(line);
+    if (length && isatty(stream == STREAM_STDOUT ? STDOUT_FILENO : STDERR_FILENO))
+        line->is_inside_line = bytes[length - 1] != '\n';
     line->last_output_us = clock_monotonic_us();
 }
 

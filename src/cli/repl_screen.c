@@ -101,7 +101,10 @@ void repl_show_event(void *data, const struct runner_event *event)
 {
     struct session *session = data;
     pthread_mutex_lock(&session->screen_lock);
-    if (event->kind != RUNNER_progress && event->kind != RUNNER_started)
+    if (event->kind == RUNNER_stdout || event->kind == RUNNER_stderr)
+        progress_line_output(&session->line, event->kind == RUNNER_stdout ? STREAM_STDOUT : STREAM_STDERR,
+                             event->body.data, event->body.length);
+    else if (event->kind != RUNNER_progress && event->kind != RUNNER_started)
         progress_line_output(&session->line, STREAM_STDOUT, NULL, 0);
     switch (event->kind) {
     case RUNNER_stdout:

@@ -110,18 +110,35 @@ int client_send(int fd, const struct client_run *run, struct error *err)
     return status < 0 ? error_host(err, status, "the keeper went away") : 0;
 }
 
+static void tell_progress(const struct client_run *run, const json_t *progress)
+{
+    struct measurement now = {.cpu_user_us =
+                                  (int64_t)(json_number_value(json_object_get(progress, "cpu_ms")) * 1000),
+                              .memory_bytes = json_integer_value(json_object_get(progress, "memory_bytes")),
+                              .pids = json_integer_value(json_object_get(progress, "pids"))};
+    if (run->progress)
+        run->progress(run->data, (int64_t)(json_number_value(json_object_get(progress, "wall_ms")) * 1000),
+                      &now);
+}
+
 int client_receive(int fd, const struct client_run *run, struct result *ret, struct buffer *ret_json,
                    struct error *err)
 {
-    int status = wait_for_answer(fd, run->cancel_fd);
-    if (status < 0)
-        return error_host(err, status, "the keeper went away");
-    json_t *answer = NULL;
-    status = receive_answer(fd, &answer, ret_json, err);
-    if (status == 0 && wire_to_result(json_object_get(answer, "result"), ret) < 0)
-        status = error_host(err, -EPROTO, "the keeper's answer cannot be read");
-    json_decref(answer);
-    return status;
+    for (;;) {
+        int status = wait_for_answer(fd, run->cancel_fd);
+        if (status < 0)
+            return error_host(err, status, "the keeper went away");
+        json_t *answer = NULL;
+        status = receive_answer(fd, &answer, ret_json, err);
+        const json_t *progress = status == 0 ? json_object_get(answer, "progress") : NULL;
+        if (progress)
+            tell_progress(run, progress);
+        else if (status == 0 && wire_to_result(json_object_get(answer, "result"), ret) < 0)
+            status = error_host(err, -EPROTO, "the keeper's answer cannot be read");
+        json_decref(answer);
+        if (!progress)
+            return status;
+    }
 }
 
 int client_run(int fd, const struct client_run *run, struct result *ret, struct buffer *ret_json,

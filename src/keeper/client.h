@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "engine/engine.h"
 #include "spec/result.h"
 #include "spec/spec.h"
 
@@ -27,7 +28,10 @@ struct client_run {
     int64_t asked_us;    /* when it was asked for; 0: now */
     int queued;          /* how many wait behind it */
     bool is_cold;        /* no spare is taken */
-    bool wants_progress; /* the caller reads the answers itself: some are {"progress": …} */
+    bool wants_progress; /* answers before the last are {"progress": …} */
+    /* Who reads the answers by client_receive and wants progress hears of it here. */
+    void (*progress)(void *data, int64_t elapsed_us, const struct measurement *now);
+    void *data;
 };
 
 /* The result, without its files and texts; those are in the JSON, if it is wanted. */

@@ -31,14 +31,14 @@ struct remote_run {
     struct error *err;
 };
 
-static void show_output(struct remote_run *run, const json_t *event, int fd)
+static void show_output(struct remote_run *run, const json_t *event, enum supervise_stream stream)
 {
     scope_buffer bytes = {0};
     if (event_bytes(event, &bytes) < 0 || !bytes.length)
         return;
     if (run->shows_progress)
-        progress_line_output(&run->line, STREAM_STDOUT, NULL, 0);
-    report_text(fd, bytes.data, bytes.length);
+        progress_line_output(&run->line, stream, bytes.data, bytes.length);
+    report_text(stream == STREAM_STDOUT ? STDOUT_FILENO : STDERR_FILENO, bytes.data, bytes.length);
 }
 
 static void show_progress(struct remote_run *run, const json_t *event)
@@ -55,9 +55,9 @@ static int take_event(void *data, const char *name, const json_t *event)
 {
     struct remote_run *run = data;
     if (strcmp(name, "stdout") == 0)
-        show_output(run, event, STDOUT_FILENO);
+        show_output(run, event, STREAM_STDOUT);
     else if (strcmp(name, "stderr") == 0)
-        show_output(run, event, STDERR_FILENO);
+        show_output(run, event, STREAM_STDERR);
     else if (strcmp(name, "progress") == 0 && run->shows_progress)
         show_progress(run, event);
     else if (strcmp(name, "error") == 0)

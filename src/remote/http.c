@@ -1,5 +1,7 @@
 #include "remote/http.h"
 
+#include "cli/ending_signals.h"
+
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
@@ -9,7 +11,6 @@
 #include <poll.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 
 enum {
@@ -220,11 +221,10 @@ static int await_source(const struct transfer *transfer)
 {
     struct pollfd polled[] = {{.fd = transfer->call->source->fd, .events = POLLIN},
                               {.fd = transfer->http->cancel_fd, .events = POLLIN}};
-    struct signalfd_siginfo what;
     while (poll(polled, 2, -1) < 0)
         if (errno != EINTR)
             return -errno;
-    return polled[1].revents && read(transfer->http->cancel_fd, &what, sizeof what) > 0 ? -ECANCELED : 0;
+    return polled[1].revents && ending_signals_take(transfer->http->cancel_fd) ? -ECANCELED : 0;
 }
 
 static size_t give_first(struct transfer *transfer, char *into, size_t size)
@@ -330,8 +330,7 @@ static void transfer_run(struct http *http, struct transfer *transfer, CURLcode 
     while (curl_multi_perform(http->multi, &running) == CURLM_OK && running && transfer->broken == 0) {
         struct curl_waitfd signals = {.fd = http->cancel_fd, .events = CURL_WAIT_POLLIN};
         curl_multi_poll(http->multi, &signals, 1, POLL_MS, NULL);
-        struct signalfd_siginfo what;
-        bool came = signals.revents && read(http->cancel_fd, &what, sizeof what) > 0;
+        bool came = signals.revents && ending_signals_take(http->cancel_fd);
         bool is_late = deadline_us && clock_monotonic_us() > deadline_us;
         if (is_late || (came && (deadline_us || !end_gently(http, transfer->call))))
             transfer->broken = -ECANCELED;

@@ -9,34 +9,10 @@ import time
 
 import box
 import pytest
+from terminal import on_terminal
 
 COMMANDS = ("run", "repl", "doctor", "image", "reap")
 ESCAPE = b"\x1b"
-
-
-def on_terminal(*args, stdout=True, stderr=True, seconds=15):
-    """Runs cloche with a terminal for its output; returns (exit code, what the terminal got, what a pipe got)."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen([str(box.CLOCHE), *map(str, args)], stdin=subprocess.DEVNULL,
-                               stdout=slave if stdout else subprocess.PIPE, stderr=slave if stderr else subprocess.PIPE)
-    os.close(slave)
-    seen = b""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if select.select([master], [], [], 0.2)[0]:
-            try:
-                data = os.read(master, 65536)
-            except OSError:
-                break
-            if not data:
-                break
-            seen += data
-    os.close(master)
-    piped = (process.stdout or process.stderr).read() if process.stdout or process.stderr else b""
-    for pipe in (process.stdout, process.stderr):
-        if pipe:
-            pipe.close()
-    return process.wait(5), seen, piped
 
 
 def test_overview_lists_every_command():
@@ -231,6 +207,12 @@ def test_progress_line_does_not_mix_with_output():
         assert before == "" or before.endswith(("\r\x1b[K", "\n")), text
 
 
+def test_progress_line_stays_away_from_a_line_that_has_not_ended(engine):
+    """A question, and what is typed behind it, are not wiped."""
+    code, seen, _ = on_terminal("run", "--isolation", engine, "-e", "import time\nprint('name: ', end='', flush=True)\ntime.sleep(2)\nprint()\ntime.sleep(1.2)")
+    assert code == 0 and seen.startswith(b"name: \r\n") and re.search(rb"s of 30 s", seen), seen
+
+
 ESCAPES = {
     "colour": b"\x1b[31mred\x1b[0m", "title": b"\x1b]0;owned\x07", "clear": b"\x1b[2J\x1b[H", "report": b"\x1b[6n", "string": b"\x1bP$q\x1b\\",
     "clipboard": b"\x1b]52;c;YQ==\x07", "eight-bit": "\x9b31m".encode(), "bell": b"\x07", "backspace": b"safe\x08\x08\x08\x08evil",
@@ -301,7 +283,7 @@ def test_ctrl_c_on_a_terminal_cancels():
     _, status = os.waitpid(pid, 0)
     os.close(master)
     assert time.monotonic() - before < 3
-    assert os.waitstatus_to_exitcode(status) == 137 and b"cancelled" in seen
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGINT and b"cancelled" in seen, "a shell sees that it was Ctrl-C, and goes no further"
 
 
 # reap

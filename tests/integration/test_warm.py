@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 import box
 import keeper
 from leftovers import leftovers
+from terminal import on_terminal
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +95,16 @@ SAME = [  # code, options
 def test_is_the_same_as_cold(kept, code, options):
     cold = box.python(code, *options, input=b"given\n")
     assert keeper.comparable(warm(kept, code, *options, input=b"given\n")) == keeper.comparable(cold)
+
+
+def test_progress_is_shown_on_a_terminal_and_gives_way_to_output(kept):
+    code, seen, _ = on_terminal("run", "--warm", "--wall", "20s", "-e",
+                                "import sys, time\ntime.sleep(1.9)\nsys.stdout.buffer.write(b'<\\x1b[31m\\xc3')\nsys.stdout.flush()\n"
+                                "time.sleep(1)\nsys.stdout.buffer.write(b'\\xa9>\\n')\nsys.exit(3)")
+    shown = [float(each) for each in re.findall(rb"(\d+\.\d) s of 20 s \| CPU", seen)]
+    assert code == 3 and shown and max(shown) < 2.5, seen  # not behind a line that has not ended
+    assert re.search(rb"\r\x1b\[K<\^\[\[31m\xc3\xa9>\r\n", seen), seen  # harmless, and no character is cut in two
+    assert on_terminal("run", "--warm", "-e", "print(1)")[:2] == (0, b"1\r\n")
 
 
 def test_files_have_their_own_name_in_tracebacks(kept, tmp_path):

@@ -126,7 +126,7 @@ def test_stdin_from_a_slow_pipe_can_be_cancelled(serving, remote):
     process.stdin.write(b"x" * (2 << 20))  # more than a request holds, and than a pipe: it is being sent
     process.stdin.flush()
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=10) == 137
+    assert process.wait(timeout=10) == -signal.SIGINT
     process.stdin.close()
     assert remote("files", "list").stdout == b"" and not list(pathlib.Path(serving.data).glob("partial/*/*"))
 
@@ -317,7 +317,7 @@ def test_signals_cancel_a_run(serving, mode, number):
     process.stdout.readline()
     process.send_signal(number)
     output, errors = process.communicate(timeout=10)
-    assert process.returncode == 137 and errors == b"cloche: cancelled\n", (output, errors)
+    assert process.returncode == -number and errors == b"cloche: cancelled\n", (output, errors)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -326,7 +326,7 @@ def test_a_cancelled_run_has_a_result(serving, mode):
     time.sleep(0.7)
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=10)
-    assert json.loads(output)["cause"] == "cancelled" and process.returncode == 137, errors
+    assert json.loads(output)["cause"] == "cancelled" and process.returncode == -signal.SIGINT, errors
 
 
 # ---- what a server cannot do ----
