@@ -17,6 +17,7 @@
 #include "pump.h"
 #include "verify.h"
 
+#include "os/capabilities.h"
 #include "os/hardening.h"
 #include "os/process.h"
 #include "os/process_tree.h"
@@ -389,6 +390,18 @@ static void join_forked(void)
         _exit(70);
 }
 
+/* A zygote gives its forks their users, within a filter. Its init wears none, and needs no right to that. */
+static void give_up_what_it_passed_on(void)
+{
+    if (layers_kept_capabilities(plan) == 0)
+        return;
+    int status = capabilities_drop_all();
+    if (status == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        status = -errno;
+    if (status < 0)
+        end_box();
+}
+
 int main(int argc, char **argv_of_init)
 {
     if (!hardening_removed(init_dumpable))
@@ -421,6 +434,7 @@ int main(int argc, char **argv_of_init)
     char **argv = list_of(1, plan->argument_count);
     char **envp = list_of(1 + (size_t)plan->argument_count, plan->environment_count);
     pid_t program = start_program(argv, envp);
+    give_up_what_it_passed_on();
     close(0); /* the program's stdio is its own: a pipe must end when the program closes it */
     close(1);
     close(2);

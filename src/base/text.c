@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +126,12 @@ bool text_is_plain_name(const char *text)
         if (!isalnum((unsigned char)*text) && !strchr("-_.", *text))
             return false;
     return true;
+}
+
+bool text_is_file_name(const char *name, size_t length)
+{
+    return length > 0 && length <= NAME_MAX && !memchr(name, '/', length) && !memchr(name, '\0', length) &&
+           !(length <= 2 && strncmp(name, "..", length) == 0);
 }
 
 bool text_is_environment_name(const char *text, size_t length)

@@ -25,6 +25,9 @@ const char *text_format_duration(int64_t ms, char *into, size_t size);
 
 /* A user name, image name, environment variable name: what may appear in paths or lists that we build. */
 bool text_is_plain_name(const char *text);
+
+/* One part of a path, and nothing that leads elsewhere: for names of others' making. */
+bool text_is_file_name(const char *name, size_t length);
 bool text_is_environment_name(const char *text, size_t length);
 
 /* Appends the bytes as UTF-8: what is not becomes U+FFFD, one for each byte. 0 or -ENOMEM. */

@@ -67,6 +67,9 @@ enum { BOX_CHANNEL_FD = 6 };
 struct box_debt {
     int64_t cpu_user_us, cpu_system_us;
     int64_t memory_bytes; /* only where it is summed by the watchdog */
+    int64_t bare_bytes;   /* what is there without it, where it can be given back: who executes another
+                           * program has none of it any more. 0: it stays */
+    int64_t given_back_bytes;
 };
 
 struct box {

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "image/host_view.h"
 #include "os/directory.h"
 #include "os/hardening.h"
@@ -194,6 +195,8 @@ int furnish_code(const struct program *program, const char *directory)
 {
     if (!program->code_name)
         return 0;
+    if (!text_is_file_name(program->code_name, strlen(program->code_name)))
+        return -EINVAL; /* it was checked before; but this is where it would matter */
     char path[NAME_MAX + 16];
     snprintf(path, sizeof path, "%s/%s", directory, program->code_name);
     mode_t mode = program->code_executable ? 0555 : 0444;

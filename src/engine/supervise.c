@@ -294,15 +294,25 @@ static void listener_read(struct supervisor *self)
     stop_box(self, CAUSE_denied_syscall);
 }
 
+/* What was there before the program counts for as long as it is there. */
+static int64_t memory_debt(struct box_debt *debt, const struct measurement *now)
+{
+    int64_t left = debt->memory_bytes - debt->given_back_bytes;
+    if (debt->bare_bytes && now->memory_bytes && now->memory_bytes - debt->bare_bytes < left)
+        left = larger(now->memory_bytes - debt->bare_bytes, 0);
+    debt->given_back_bytes = debt->memory_bytes - left;
+    return left;
+}
+
 static void measure(struct supervisor *self)
 {
     struct measurement *now = &self->now;
     int64_t user_us = now->cpu_user_us, system_us = now->cpu_system_us;
     self->box->engine->measure(self->box, now);
-    const struct box_debt *debt = &self->box->debt;
+    struct box_debt *debt = &self->box->debt;
     now->cpu_user_us = larger(now->cpu_user_us - debt->cpu_user_us, 0);
     now->cpu_system_us = larger(now->cpu_system_us - debt->cpu_system_us, 0);
-    now->memory_bytes = larger(now->memory_bytes - debt->memory_bytes, 0);
+    now->memory_bytes = larger(now->memory_bytes - memory_debt(debt, now), 0);
     /* Never less than before: what was killed together with init is in nobody's account any more. */
     now->cpu_user_us = larger(now->cpu_user_us, user_us);
     now->cpu_system_us = larger(now->cpu_system_us, system_us);

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-const char *const host_view_trees[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "opt", NULL};
+const char *const host_view_trees[] = {"usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", NULL};
 
 /* Every entry is a mount, paid for at the start and at the end of each box: what programs need, and no more.
  */

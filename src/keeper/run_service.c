@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "base/sha256.h"
 #include "keeper/handed.h"
 #include "keeper/wire.h"
 
@@ -11,6 +12,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <linux/sockios.h>
+
+#include "profile_stamp.h" /* PROFILE_SHA256 */
 
 static int stream_of(const struct run_order *order, const char *name)
 {
@@ -44,6 +47,21 @@ static void tell_progress(void *data, int64_t elapsed_us, const struct measureme
               (struct slice){"", 0}, NULL, 0);
 }
 
+/* What is ours is not vetted. A server has two such things, and if it was taken over it must not have others:
+ * the proof of a box, and the tool that looks at data. */
+static bool is_servers_own(const struct spec *spec)
+{
+    if (spec_is_proof(spec))
+        return true;
+    struct sha256 *hash = spec->has_code ? sha256_new() : NULL;
+    char digest[65];
+    if (!hash)
+        return false;
+    sha256_add(hash, spec->code.data, spec->code.length);
+    sha256_finish(hash, digest);
+    return strcmp(digest, PROFILE_SHA256) == 0;
+}
+
 static int prepare(const struct run_order *order, struct spec *spec, struct error *err)
 {
     int status = wire_to_spec(json_object_get(order->request, "spec"), spec, err);
@@ -60,6 +78,8 @@ static int prepare(const struct run_order *order, struct spec *spec, struct erro
     }
     if (!order->is_inside)
         return 0;
+    if (spec->is_ours && !is_servers_own(spec))
+        return error_spec(err, "vet", "vet: what a tenant gave cannot be called ours");
     if (spec->grant_count || spec->output_directory)
         return error_spec(err, "inputs", "a path of this machine cannot be granted from outside");
     if (spec->accepted.count)

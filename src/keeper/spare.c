@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "engine/launch.h"
 #include "keeper/started.h"
 #include "keeper/vetting.h"
@@ -162,6 +163,8 @@ int spare_take_limits(struct spare *spare, const struct limits *wanted, struct e
 static int write_code(const struct spare *spare, const char *name, const struct buffer *code)
 {
     char path[300];
+    if (!text_is_file_name(name, strlen(name)))
+        return -EINVAL; /* it was checked before; but this is where it would matter */
     snprintf(path, sizeof path, BOX_CODE "/%s", name);
     scope_fd fd =
         openat(spare->lease.box.scratch_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);

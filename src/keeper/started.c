@@ -148,6 +148,7 @@ static int preload(struct spare *spare, const struct string_list *modules, struc
     if (status == 0 && box->is_watched) {
         int64_t grown = memory_of(box) - before;
         box->debt.memory_bytes = grown > 0 ? grown : 0;
+        box->debt.bare_bytes = before;
     }
     return status;
 }

@@ -1,6 +1,7 @@
 #include "keeper/wire.h"
 
 #include "base/scope.h"
+#include "base/text.h"
 #include "keeper/record.h"
 #include "os/process.h"
 
@@ -270,6 +271,8 @@ int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
         status = take_text(object, texts[i].name, texts[i].into);
     for (size_t i = 0; status == 0 && i < sizeof lists / sizeof *lists; i++)
         status = take_list(object, lists[i].name, lists[i].into);
+    if (status == 0 && into->code_name && !text_is_file_name(into->code_name, strlen(into->code_name)))
+        return error_spec(err, "name", "name: not the name of a file");
     json_int_t isolation = json_integer_value(json_object_get(object, "isolation"));
     if (isolation < 0 || isolation >= ISOLATION_COUNT)
         status = -EPROTO;
@@ -291,13 +294,22 @@ int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
     return status < 0 ? error_host(err, status, "a request that cannot be read") : 0;
 }
 
+/* Texts of ours may have been cut in the middle of a character of somebody else's. */
+static json_t *clean_text(const char *text)
+{
+    scope_buffer clean = {0};
+    return text_append_utf8(&clean, text, strlen(text)) < 0
+               ? NULL
+               : json_stringn(clean.data ? clean.data : "", clean.length);
+}
+
 json_t *wire_from_result(const struct result *result)
 {
     const struct result_usage *usage = &result->usage;
     return json_pack(
-        "{s:O?, s:i, s:i, s:i, s:s, s:o, s:I, s:I, s:b, s:I, s:I, s:[I, I, I, I, I, I]}", "vet", result->vet,
+        "{s:O?, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:b, s:I, s:I, s:[I, I, I, I, I, I]}", "vet", result->vet,
         "cause", (int)result->cause, "exit_code", result->exit_code, "signal", result->signal, "detail",
-        result->detail, "returned", list_to_json(&result->returned), "stdout_dropped",
+        clean_text(result->detail), "returned", list_to_json(&result->returned), "stdout_dropped",
         (json_int_t)result->output.dropped_bytes, "stderr_dropped", (json_int_t)result->errors.dropped_bytes,
         "left_behind", result->left_behind, "files", (json_int_t)result->file_count, "omissions",
         (json_int_t)(result->omission_count + (size_t)result->omissions_uncounted), "usage",
@@ -336,8 +348,8 @@ int wire_to_result(const json_t *object, struct result *into)
 
 json_t *wire_from_error(const struct error *err)
 {
-    return json_pack("{s:i, s:i, s:s, s:s}", "kind", (int)err->kind, "code", err->code, "subject",
-                     err->subject, "text", err->text);
+    return json_pack("{s:i, s:i, s:o, s:o}", "kind", (int)err->kind, "code", err->code, "subject",
+                     clean_text(err->subject), "text", clean_text(err->text));
 }
 
 void wire_to_error(const json_t *object, struct error *into)

@@ -114,6 +114,7 @@ static void note_debt(struct zygote *zygote, struct box *box)
         pthread_mutex_unlock(&zygote->lock);
     }
     box->debt.memory_bytes = bytes;
+    box->debt.bare_bytes = zygote->base_bytes;
 }
 
 static void *zygote_main(void *data)

@@ -255,7 +255,7 @@ const char *language_code_name(const struct language_table *table, const struct 
                                const char *own)
 {
     enum { LONGEST = 128 };
-    if (!own || own[0] == '.' || strlen(own) > LONGEST)
+    if (!own || own[0] == '.' || strlen(own) > LONGEST || !text_is_file_name(own, strlen(own)))
         return language->file;
     const char *name = language_by_extension(table, own);
     return name && strcmp(name, language->name) == 0 ? own : language->file;

@@ -1,6 +1,7 @@
 #include "server/run_files.h"
 
 #include "base/base64.h"
+#include "base/text.h"
 #include "server/run_request.h"
 
 #include <errno.h>
@@ -12,12 +13,6 @@ static const char *const file_fields[] = {"name",       "content_base64", "conte
                                           "executable", "tree",           NULL};
 static const char *const entry_fields[] = {"path",    "path_base64",    "link",   "link_base64", "directory",
                                            "content", "content_base64", "upload", "executable",  NULL};
-
-bool run_files_is_name(const char *name, size_t length)
-{
-    return length > 0 && length <= NAME_MAX && !memchr(name, '/', length) && !memchr(name, '\0', length) &&
-           !(length <= 2 && strncmp(name, "..", length) == 0);
-}
 
 static int refuse(struct exchange *exchange, const char *message)
 {
@@ -77,7 +72,7 @@ static bool is_entry_path(const struct buffer *path)
         return false;
     for (const char *part = path->data;; part += length + 1) {
         length = strcspn(part, "/");
-        if (!run_files_is_name(part, length) || ++depth > SPEC_TREE_DEPTH_MAX)
+        if (!text_is_file_name(part, length) || ++depth > SPEC_TREE_DEPTH_MAX)
             return false;
         if (!part[length])
             return true;
@@ -148,7 +143,7 @@ static int read_file(struct exchange *exchange, const json_t *item, size_t *left
     const json_t *name = json_object_get(item, "name"), *tree = json_object_get(item, "tree");
     if (!json_is_string(name))
         name = json_object_get(item, "upload");
-    if (!json_is_string(name) || !run_files_is_name(json_string_value(name), json_string_length(name)))
+    if (!json_is_string(name) || !text_is_file_name(json_string_value(name), json_string_length(name)))
         return refuse(exchange, "each needs a name, without a slash, that it has in /data/input");
     into->name = json_string_value(name);
     status = read_content(exchange, item, &into->content);

@@ -35,6 +35,3 @@ struct run_files {
 /* Of the request's body, which must stay. On a negative errno the answer is set. */
 int run_files_read(struct exchange *exchange, const json_t *body, struct run_files *into);
 void run_files_free(struct run_files *files);
-
-/* A name that something can have in /data/input. */
-bool run_files_is_name(const char *name, size_t length);

@@ -181,7 +181,7 @@ static int read_name(struct exchange *exchange, struct run_request *into)
     const json_t *name = json_object_get(into->body, "name");
     struct spec *spec = into->spec;
     if (name &&
-        (!json_is_string(name) || !run_files_is_name(json_string_value(name), json_string_length(name))))
+        (!json_is_string(name) || !text_is_file_name(json_string_value(name), json_string_length(name))))
         return run_refuse(exchange, "name", "must be the name of a file, without a slash");
     if (name && !(spec->code_name = strdup(json_string_value(name))))
         return -ENOMEM;

@@ -249,14 +249,25 @@ static int set_fuel(struct spec *spec, const char *value, struct error *err)
     return 0;
 }
 
+static const char proof_command[] = "/bin/true", proof_module[] = "(module (func (export \"_start\")))";
+
 int spec_set_proof(struct spec *spec, enum isolation isolation, struct error *err)
 {
     spec->isolation = isolation;
     spec->has_isolation = true;
     if (isolation != ISOLATION_WASM)
-        return spec_set(spec, "command", "/bin/true", err);
+        return spec_set(spec, "command", proof_command, err);
     int status = spec_set(spec, "language", "wasm", err);
-    return status < 0 ? status : spec_set(spec, "code", "(module (func (export \"_start\")))", err);
+    return status < 0 ? status : spec_set(spec, "code", proof_module, err);
+}
+
+bool spec_is_proof(const struct spec *spec)
+{
+    if (spec->arguments.count)
+        return false;
+    return spec->has_code ? spec->code.length == strlen(proof_module) &&
+                                memcmp(spec->code.data, proof_module, strlen(proof_module)) == 0
+                          : spec->command.count == 1 && strcmp(spec->command.items[0], proof_command) == 0;
 }
 
 static int set_limit(struct spec *spec, const char *field, const char *value, struct error *err)

@@ -111,6 +111,8 @@ enum isolation spec_usual_isolation(const struct spec *spec, const struct policy
 
 /* The least that an engine can be asked to run, to see whether it does. */
 int spec_set_proof(struct spec *spec, enum isolation isolation, struct error *err);
+/* Is it that? */
+bool spec_is_proof(const struct spec *spec);
 
 /* What a module may import beside what it brings. */
 enum { SPEC_HOST_GROUPS = 5 };

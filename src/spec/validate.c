@@ -210,6 +210,9 @@ static int check_program(struct spec *spec, struct error *err)
         if (status < 0)
             return status;
     }
+    if (spec->code_name && !text_is_file_name(spec->code_name, strlen(spec->code_name)))
+        return error_spec(err, "name", "name: '%.64s' is not the name of a file, without a slash",
+                          spec->code_name);
     if (spec->has_code && spec->command.count)
         return error_spec(err, "command", "command: give code or a command, not both");
     if (!spec->has_code && !spec->command.count)

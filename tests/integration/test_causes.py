@@ -295,3 +295,21 @@ def test_every_cause_is_documented():
     for cause in ("exit", "signal", "wall_time", "cpu_time", "memory", "pids", "disk", "output", "denied_syscall",
                   "cancelled", "host_failure"):
         assert f".B {cause}\n" in man
+
+
+def test_limits_of_init_cannot_be_set(engine):
+    """Init would end without a word about how the program did: a host's failure that the guest makes up."""
+    result = box.python("""
+import ctypes, os, time
+libc = ctypes.CDLL(None, use_errno=True)
+for kind in (7, 0, 9):  # open files, CPU time, address space
+    print(libc.syscall(302, os.getppid(), kind, (ctypes.c_ulong * 2)(0, 0), 0), ctypes.get_errno())
+if os.fork() == 0:
+    if os.fork() == 0:
+        time.sleep(0.1)  # an orphan, whose end wakes init
+    os._exit(0)
+os.wait()
+time.sleep(0.3)
+print("there")
+""", engine=engine)
+    assert (result.cause, result.stdout) == ("exit", "-1 1\n-1 1\n-1 1\nthere\n"), result

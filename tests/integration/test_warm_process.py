@@ -322,3 +322,32 @@ def test_nothing_is_left_when_the_keeper(no_keeper, person, is_killed):
     assert not left, left
     box.raw("reap", **person.whose)
     assert not leftovers(before)
+
+
+@pytest.mark.parametrize("user", [0, USER])
+def test_memory_of_the_zygote_is_not_given_to_who_executes_another_program(user):
+    """What a fork shares with its zygote is not counted for it, for as long as it shares it."""
+    takes = ("import mmap, time\nkept = []\nwhile True:\n  kept.append(mmap.mmap(-1, 4 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))\n"
+             "  for at in range(0, 4 << 20, 4096): kept[-1][at] = 1\n  print(4 * len(kept), flush=True)\n  time.sleep(0.05)")
+    code = f"import os; os.execv('/usr/bin/python3', ['python3', '-c', {takes!r}])"
+    person = Person(user)
+    try:
+        with person.keep(preload="numpy,pandas,matplotlib.pyplot", spares=1) as kept:
+            results = person.cold(code, "--memory", "64M"), person.warm(kept, code, "--memory", "64M")
+        took = [int(result.stdout.split()[-1]) for result in results]
+        assert [result.cause for result in results] == ["memory"] * 2 and took[1] <= took[0] + 8, took
+    finally:
+        person.close()
+
+
+def test_init_of_the_zygote_has_no_rights_left():
+    """Its program gives boxes their users, within a filter; init wears none."""
+    person = Person(0)
+    try:
+        with person.keep(spares=1) as kept:
+            init = kept.kind(KIND)["zygote_pid"]
+            lines = dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{init}/status").read_text().splitlines() if ":\t" in line)
+            assert [lines[name] for name in ("CapPrm", "CapEff", "CapInh", "CapAmb", "NoNewPrivs")] == ["0" * 16] * 4 + ["1"], lines
+            assert person.warm(kept, "print(1)").stdout == "1\n"
+    finally:
+        person.close()

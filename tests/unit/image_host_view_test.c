@@ -12,7 +12,6 @@ static void programs_and_what_they_need_are_shown(void **state)
                                         "/sbin",
                                         "/lib",
                                         "/lib64/ld-linux-x86-64.so.2",
-                                        "/opt/tool",
                                         "/etc/ld.so.cache",
                                         "/etc/alternatives/awk",
                                         "/etc/localtime",
@@ -29,10 +28,10 @@ static void nothing_else_is_shown(void **state)
     (void)state;
     static const char *const hidden[] = {
         "/", "", "usr", "usr/bin", "/home", "/home/user", "/root", "/root/.ssh", "/var", "/var/lib", "/run",
-        "/srv", "/tmp", "/proc", "/sys", "/dev", "/boot", "/mnt", "/media", "/etc", "/etc/", "/etc/passwd",
-        "/etc/shadow", "/etc/ssl", "/etc/ssl/private", "/etc/ssl/private/key.pem", "/etc/hostname",
-        "/etc/hosts", "/etc/machine-id", "/etc/cloche.conf", "/etc/resolv.conf", "/etc/sudoers",
-        "/etc/ssh/ssh_host_rsa_key", "/etc/fstab",
+        "/srv", "/opt", "/opt/tool", "/tmp", "/proc", "/sys", "/dev", "/boot", "/mnt", "/media", "/etc",
+        "/etc/", "/etc/passwd", "/etc/shadow", "/etc/ssl", "/etc/ssl/private", "/etc/ssl/private/key.pem",
+        "/etc/hostname", "/etc/hosts", "/etc/machine-id", "/etc/cloche.conf", "/etc/resolv.conf",
+        "/etc/sudoers", "/etc/ssh/ssh_host_rsa_key", "/etc/fstab",
         /* names that only begin like a shown one */
         "/usr2", "/usrlocal", "/library", "/binary", "/etc/ld.so.cache~", "/etc/profile.d",
         "/etc/ssl/certs-private", "/etc/magic.key", "/optional"};

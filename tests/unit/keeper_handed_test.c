@@ -183,6 +183,33 @@ static void name_of_an_input_leads_nowhere(void **state)
     remove_place(place);
 }
 
+/* The keeper writes the code to a file of that name. */
+static void name_of_the_code_leads_nowhere(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"/tmp/x.py", "../x.py", "/../x.py", "a/b.py", "..", ".", ""};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct error err = {0};
+        ask_inside(json_pack("{s:s, s:b}", "code_name", names[i], "code", true), &err);
+        assert_int_equal(err.kind, ERROR_SPEC);
+        assert_string_equal(err.subject, "name");
+    }
+}
+
+static void nothing_but_tools_of_the_server_goes_unvetted(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    ask_inside(json_pack("{s:b, s:b}", "ours", true, "code", true), &err);
+    assert_int_equal(err.kind, ERROR_SPEC);
+    assert_string_equal(err.subject, "vet");
+    ask_inside(json_pack("{s:b, s:[s]}", "ours", true, "command", "/bin/sh"), &err);
+    assert_string_equal(err.subject, "vet");
+    ask_inside(json_pack("{s:b, s:[s], s:[s]}", "ours", true, "command", "/bin/true", "arguments", "x"),
+               &err);
+    assert_string_equal(err.subject, "vet");
+}
+
 static void limits_are_not_waived_for_the_server(void **state)
 {
     (void)state;
@@ -215,6 +242,8 @@ int main(void)
         cmocka_unit_test(output_is_made_anew_and_never_taken_from_what_is_there),
         cmocka_unit_test(input_is_what_the_server_can_read_itself),
         cmocka_unit_test(name_of_an_input_leads_nowhere),
+        cmocka_unit_test(name_of_the_code_leads_nowhere),
+        cmocka_unit_test(nothing_but_tools_of_the_server_goes_unvetted),
         cmocka_unit_test(limits_are_not_waived_for_the_server),
         cmocka_unit_test(paths_are_refused_from_the_server),
     };

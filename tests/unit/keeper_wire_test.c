@@ -429,6 +429,25 @@ static void errors_come_back_as_they_were(void **state)
     assert_int_equal(back.code, err.code);
 }
 
+static void errors_that_were_cut_inside_a_character_arrive(void **state)
+{
+    (void)state;
+    struct error err = {0}, back = {0};
+    error_spec(&err, "language", "language: '%.7s'", "\u20ac\u20ac\u20ac");
+    json_t *object = wire_from_error(&err);
+    assert_non_null(object);
+    wire_to_error(object, &back);
+    json_decref(object);
+    assert_error(&back, ERROR_SPEC, "language", "language: '\u20ac\u20ac\uFFFD'");
+    struct result *result = result_new();
+    snprintf(result->detail, sizeof result->detail, "%.4s", "\u20ac\u20ac");
+    object = wire_from_result(result);
+    assert_non_null(object);
+    assert_string_equal(json_string_value(json_object_get(object, "detail")), "\u20ac\uFFFD");
+    json_decref(object);
+    result_free(result);
+}
+
 static void errors_that_are_none_are_errors_nevertheless(void **state)
 {
     (void)state;
@@ -465,6 +484,7 @@ int main(void)
         cmocka_unit_test(results_come_back_as_they_were),
         cmocka_unit_test(results_that_are_none_are_refused),
         cmocka_unit_test(errors_come_back_as_they_were),
+        cmocka_unit_test(errors_that_were_cut_inside_a_character_arrive),
         cmocka_unit_test(errors_that_are_none_are_errors_nevertheless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

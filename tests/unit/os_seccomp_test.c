@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <sys/resource.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -129,7 +130,7 @@ static int number_of(const struct policy_row *row)
 
 static bool condition_holds(const struct policy_condition *condition, const uint64_t *arguments)
 {
-    uint32_t value = (uint32_t)arguments[condition->argument];
+    uint32_t value = (uint32_t)(arguments[condition->argument] >> (condition->is_high ? 32 : 0));
     return condition->any_set ? (value & condition->mask) != 0
                               : (value & condition->mask) == condition->value;
 }
@@ -275,10 +276,12 @@ static void every_check_of_arguments_answers_as_the_table_says(void **state)
             for (int j = 0; round % 5 && j < check->conditions; j++) {
                 const struct policy_condition *condition = &check->condition[j];
                 uint64_t *argument = &arguments[condition->argument];
+                int shift = condition->is_high ? 32 : 0;
                 if (condition->any_set)
-                    *argument |= condition->mask & (uint32_t)random;
+                    *argument |= (uint64_t)(condition->mask & (uint32_t)random) << shift;
                 else
-                    *argument = (*argument & ~(uint64_t)condition->mask) | condition->value;
+                    *argument = (*argument & ~((uint64_t)condition->mask << shift)) |
+                                (uint64_t)condition->value << shift;
                 if (round % 7 == 0)
                     *argument ^= 1ULL << (random % 64);
             }
@@ -287,6 +290,26 @@ static void every_check_of_arguments_answers_as_the_table_says(void **state)
             check_zygote(row, arguments);
         }
     }
+}
+
+static void limits_of_other_processes_and_of_core_files_cannot_be_set(void **state)
+{
+    (void)state;
+    static const uint64_t places[] = {0x7f0012345678, 0x7f0000000000, 0x12345678, 1};
+    int number = seccomp_syscall_resolve_name_arch(SCMP_ARCH_X86_64, "prlimit64");
+    for (int variant = 0; variant < POLICY_VARIANTS; variant++)
+        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+            uint64_t core[6] = {0, RLIMIT_CORE, places[i]}, files[6] = {0, RLIMIT_NOFILE, places[i]};
+            assert_int_equal(filter_answer((enum policy_variant)variant, number, core), VERDICT_EPERM);
+            assert_int_equal(filter_answer((enum policy_variant)variant, number, files), VERDICT_ALLOW);
+            files[0] = 1;
+            enum policy_verdict others = filter_answer((enum policy_variant)variant, number, files);
+            assert_int_equal(others, variant == POLICY_PROCESS_ZYGOTE       ? VERDICT_ALLOW
+                                     : variant == POLICY_PROCESS_SHARED_UID ? VERDICT_ASK
+                                                                            : VERDICT_EPERM);
+        }
+    uint64_t looks[6] = {0, RLIMIT_CORE, 0, places[0]};
+    assert_int_equal(filter_answer(POLICY_CONTAINER, number, looks), VERDICT_ALLOW);
 }
 
 static void numbers_without_a_row_are_not_implemented(void **state)
@@ -730,6 +753,7 @@ int main(void)
         cmocka_unit_test(boxes_without_namespaces_are_never_freer),
         cmocka_unit_test(every_row_answers_as_the_table_says),
         cmocka_unit_test(every_check_of_arguments_answers_as_the_table_says),
+        cmocka_unit_test(limits_of_other_processes_and_of_core_files_cannot_be_set),
         cmocka_unit_test(numbers_without_a_row_are_not_implemented),
         cmocka_unit_test(foreign_interfaces_have_no_calls_at_all),
         cmocka_unit_test(names_of_calls_are_those_of_the_table),

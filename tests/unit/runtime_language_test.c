@@ -333,6 +333,18 @@ static void extension_is_what_follows_the_last_dot(void **state)
     language_table_free(&table);
 }
 
+static void code_keeps_its_own_name_unless_it_leads_elsewhere(void **state)
+{
+    struct language_table table;
+    load_well(*state, RUBY, &table);
+    const struct language *ruby = language_named(&table, "ruby");
+    assert_string_equal(language_code_name(&table, ruby, "work.rb"), "work.rb");
+    static const char *const others[] = {"/tmp/x.rb", "../x.rb", "a/b.rb", ".hidden.rb", "..", "x.py", ""};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_string_equal(language_code_name(&table, ruby, others[i]), ruby->file);
+    language_table_free(&table);
+}
+
 /* ---- in an image ---- */
 
 static void put_program(const struct scratch *scratch, const char *name)
@@ -441,6 +453,7 @@ int main(void)
         SCRATCH_TEST(what_is_not_json_is_refused_with_its_place),
         SCRATCH_TEST(file_that_cannot_be_read_is_named),
         SCRATCH_TEST(extension_is_what_follows_the_last_dot),
+        SCRATCH_TEST(code_keeps_its_own_name_unless_it_leads_elsewhere),
         SCRATCH_TEST(row_is_taken_whose_programs_are_in_the_image),
         SCRATCH_TEST(both_programs_of_a_row_must_be_there),
         SCRATCH_TEST(missing_language_is_told_with_the_way_to_get_it),

@@ -150,6 +150,22 @@ static void code_file_is_read_once_and_keeps_its_name(void **state)
     assert_string_equal(spec->code_name, "hello.py");
 }
 
+static void name_of_code_must_be_a_files_name(void **state)
+{
+    static const char *const names[] = {"/etc/profile.d/x.sh", "../x.py", "a/b.py", "..", ""};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        scope_spec *spec = SPEC("code", "1");
+        spec->code_name = strdup(names[i]);
+        struct policy policy;
+        struct error err = {0};
+        assert_int_equal(policy_load(NULL, &policy, &err), 0);
+        assert_true(spec_validate(spec, &policy, &err) < 0);
+        assert_error(&err, ERROR_SPEC, "name", NULL);
+        policy_free(&policy);
+    }
+    (void)state;
+}
+
 static void code_file_must_be_a_file_of_bearable_size(void **state)
 {
     struct scratch *scratch = *state;
@@ -316,6 +332,7 @@ int main(void)
         SCRATCH_TEST(engine_below_the_operators_minimum_is_refused),
         SCRATCH_TEST(there_must_be_exactly_one_thing_to_run),
         SCRATCH_TEST(code_file_is_read_once_and_keeps_its_name),
+        SCRATCH_TEST(name_of_code_must_be_a_files_name),
         SCRATCH_TEST(code_file_must_be_a_file_of_bearable_size),
         SCRATCH_TEST(granted_paths_become_absolute_and_real),
         SCRATCH_TEST(granted_path_must_be_there_and_be_a_file_or_directory),

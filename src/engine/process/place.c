@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/scope.h"
+#include "base/text.h"
 #include "engine/launch.h"
 #include "engine/process/fork_server.h"
 #include "image/host_view.h"
@@ -12,9 +13,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int make_private_places(struct box *box)
@@ -38,6 +41,8 @@ static int make_private_places(struct box *box)
 
 static int write_private_file(int dir_fd, const char *name, const void *data, size_t length, mode_t mode)
 {
+    if (!text_is_file_name(name, strlen(name)))
+        return -EINVAL; /* it was checked before; but this is where it would matter */
     scope_fd fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
@@ -47,12 +52,22 @@ static int write_private_file(int dir_fd, const char *name, const void *data, si
 
 static int open_input(const struct grant *grant)
 {
-    scope_fd fd = open(grant->host_path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    /* Who gave us the path may change what is on the way: it is opened for reading, which can have effects
+     * and take time, only when it is known to be what was looked at. */
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                           .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
+    scope_fd fd = (int)syscall(SYS_openat2, AT_FDCWD, grant->host_path, &how, sizeof how);
     struct stat what;
     if (fd < 0 || fstat(fd, &what) < 0)
         return -errno;
-    bool is_other = grant->is_pinned && (what.st_dev != grant->device || what.st_ino != grant->inode);
-    return is_other ? -ESTALE : take_fd(&fd);
+    if (grant->is_pinned && (what.st_dev != grant->device || what.st_ino != grant->inode))
+        return -ESTALE;
+    if (!S_ISREG(what.st_mode) && !S_ISDIR(what.st_mode))
+        return -EINVAL;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int opened = open(path, O_RDONLY | O_CLOEXEC);
+    return opened < 0 ? -errno : opened;
 }
 
 /* What a server has made for the box. The copies are ours, with the modes that it gave them: nothing can be

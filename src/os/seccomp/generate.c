@@ -153,7 +153,8 @@ static size_t emit_condition(struct program *program, const struct policy_condit
     if (is_loaded)
         return label;
     return emit_plain(program, BPF_LD | BPF_W | BPF_ABS,
-                      (uint32_t)(offsetof(struct seccomp_data, args) + 8U * condition->argument));
+                      (uint32_t)(offsetof(struct seccomp_data, args) + 8U * condition->argument +
+                                 (condition->is_high ? sizeof(uint32_t) : 0)));
 }
 
 /* All of its conditions hold, or `next`. */
@@ -175,7 +176,8 @@ static bool finds_argument(const struct policy_row *row, int number, enum policy
     const struct policy_condition *first = &row->check[number].condition[0];
     return before >= 0 && row->check[before].conditions == 1 &&
            keeps_argument(&row->check[before].condition[0]) &&
-           row->check[before].condition[0].argument == first->argument;
+           row->check[before].condition[0].argument == first->argument &&
+           row->check[before].condition[0].is_high == first->is_high;
 }
 
 /* All numbers of a range get the same treatment: a plain verdict, or one row with checks. */

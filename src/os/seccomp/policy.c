@@ -164,9 +164,11 @@ const struct policy_row policy_rows[] = {
     ROW_AS(kill, ASK_WITH_CALLERS_UID), ROW_AS(tkill, ASK_WITH_CALLERS_UID),
     ROW_AS(tgkill, ASK_WITH_CALLERS_UID), ROW_AS(rt_sigqueueinfo, ASK_WITH_CALLERS_UID),
     ROW_AS(rt_tgsigqueueinfo, ASK_WITH_CALLERS_UID), ROW_AS(pidfd_open, ASK_WITH_CALLERS_UID),
-    /* A core limit of exactly 1 keeps the host's crash handler away (0 does not): it stays. */
-    {"prlimit64", -1, ASK_WITH_CALLERS_UID, 2,
+    /* A core limit of exactly 1 keeps the host's crash handler away (0 does not): it stays. Nobody sets limits of
+     * others: those of init would end the box without a word. */
+    {"prlimit64", -1, {VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM, VERDICT_ASK, VERDICT_ALLOW}, 3,
      {{2, {IS(1, RLIMIT_CORE), {.argument = 2, .any_set = 1, .mask = UINT32_MAX}}, VERDICT_EPERM},
+      {2, {IS(1, RLIMIT_CORE), {.argument = 2, .any_set = 1, .is_high = 1, .mask = UINT32_MAX}}, VERDICT_EPERM},
       EQUALS_THEN(0, 0, VERDICT_ALLOW)}},
     {"setrlimit", -1, ALLOW_ALL, 1, {EQUALS(0, RLIMIT_CORE)}},
     {"sched_setaffinity", -1, ASK_WITH_CALLERS_UID, 1, {EQUALS_THEN(0, 0, VERDICT_ALLOW)}},

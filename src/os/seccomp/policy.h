@@ -33,11 +33,14 @@ enum policy_verdict {
     VERDICT_ASK, /* the supervisor decides (see engine/process/mediate.c) */
 };
 
-/* One condition on the low 32 bits of an argument. All arguments that the table looks at are int or flag
- * words, of which the kernel itself looks at the low half only, or whose meaning sits there. */
+/* One condition on 32 bits of an argument, the low ones unless it says otherwise. Most arguments that the
+ * table looks at are int or flag words, of which the kernel itself looks at the low half only, or whose
+ * meaning sits there. A pointer has two halves: a program can have memory at an address whose low half is 0.
+ */
 struct policy_condition {
     uint8_t argument;
     uint8_t any_set; /* 1: (argument & mask) != 0; 0: (argument & mask) == value */
+    uint8_t is_high; /* 1: of the high half */
     uint32_t mask;
     uint32_t value;
 };
