@@ -79,6 +79,17 @@ static int read_spec_file(struct run_options *options_read, const char *path, st
     return spec_read_json(options_read->spec, text.data, text.length, err);
 }
 
+/* As other interpreters have it: the code is all that comes on stdin. */
+static int read_code(struct run_options *into, struct error *err)
+{
+    int status = file_read_whole(AT_FDCWD, "/dev/stdin", SPEC_CODE_MAX, &into->spec->code);
+    if (status < 0)
+        return error_spec(err, "file", "file: cannot read code from stdin: %s",
+                          status == -EFBIG ? "larger than 16 MiB" : strerror(-status));
+    into->spec->has_code = into->spec_from_stdin = true;
+    return 0;
+}
+
 static int set_compile_limit(struct spec *spec, const char *value, struct error *err)
 {
     const char *equals = strchr(value, '=');
@@ -145,7 +156,8 @@ int run_options_parse(int argc, char **argv, struct run_options *into, struct er
         }
         case OPTION_POSITIONAL:
             if (!into->spec->has_code && !into->spec->code_file && !into->spec->command.count)
-                status = spec_set(into->spec, "file", value, err);
+                status =
+                    strcmp(value, "-") == 0 ? read_code(into, err) : spec_set(into->spec, "file", value, err);
             else
                 status = spec_set(into->spec, "arg", value, err);
             while (status == 0 && parser.at < argc)
@@ -175,16 +187,20 @@ static int run_main(int argc, char **argv)
 const struct command command_run = {
     .name = "run",
     .place = COMMAND_EITHER,
-    .usage = "run [OPTIONS] FILE | -e CODE | -- COMMAND…",
+    .usage = "run [OPTIONS] FILE | - | -e CODE | -- COMMAND…",
     .summary = "run code or a command in a box",
     .description =
         "Runs a file, a piece of code, or any command in a fresh box, and exits as it exits. stdin, stdout "
         "and\n"
-        "stderr are passed through. The box has no network, sees nothing of the host but the image and what "
-        "is\n"
-        "granted, and is removed with everything in it at the end.\n\n"
+        "stderr are passed through; - is code that comes on stdin. The box has no network, sees nothing of "
+        "the\n"
+        "host but the image and what is granted, and is removed with everything in it at the end. An image "
+        "that was\n"
+        "imported runs its own command when none is given.\n\n"
         "Inside, inputs are in /data/input (also $CLOCHE_INPUT), what is to be kept goes to /data/output\n"
-        "($CLOCHE_OUTPUT), which is also the working directory.\n\n"
+        "($CLOCHE_OUTPUT), which is also the working directory. The process engine has no root of its own: "
+        "there\n"
+        "these variables and $TMPDIR say where it is, and /data and /tmp are not there.\n\n"
         "With --server URL before the command, or $CLOCHE_SERVER, a server of `cloche serve` does it "
         "($CLOCHE_KEY\n"
         "is the key): stdin is sent whole, inputs are uploaded; --read, --write and --config are refused.",

@@ -68,6 +68,9 @@ static int image_open_stored(struct image *image, const char *store_path, const 
         return error_host(err, -ENOMEM, "cannot open image \"%s\"", name);
     image->environment = metadata.environment;
     metadata.environment = (struct string_list){0};
+    image->own_command = metadata.entry_point;
+    metadata.entry_point = (struct string_list){0};
+    image->own_directory = take_pointer(metadata.working_directory);
     return 0;
 }
 
@@ -101,6 +104,8 @@ void image_free(struct image *image)
     free(image->name);
     free(image->root);
     string_list_free(&image->environment);
+    string_list_free(&image->own_command);
+    free(image->own_directory);
     free(image);
 }
 

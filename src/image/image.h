@@ -18,6 +18,8 @@ struct image {
     char *root; /* absolute path of the tree; "/" for the host view */
     struct string_list
         environment; /* NAME=value that the image asks for (from an OCI config); may be empty */
+    struct string_list own_command; /* what it runs when nothing else is asked for; may be empty … */
+    char *own_directory;            /* … and where; NULL: it does not say */
 };
 
 /* Opens an image by name. An unknown name is an ERROR_SPEC that lists what there is and how to get more.

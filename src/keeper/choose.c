@@ -130,17 +130,12 @@ static void find_language(struct needs *needs)
     const struct spec *spec = needs->spec;
     struct language_table table;
     struct error ignored = {0};
-    const char *name = spec->command.count ? "command"
-                       : spec->language    ? spec->language
-                       : spec->code_name   ? NULL
-                                           : "python";
-    if (!name && language_table_load(&needs->policy->languages, &table, &ignored) == 0) {
-        name = language_by_extension(&table, spec->code_name);
-        snprintf(needs->language, sizeof needs->language, "%s", name ? name : "unknown");
+    const char *name = !spec->has_code ? "command" : "unknown";
+    bool has_table = spec->has_code && language_table_load(&needs->policy->languages, &table, &ignored) == 0;
+    const char *found = has_table ? language_of_spec(&table, spec) : NULL;
+    snprintf(needs->language, sizeof needs->language, "%s", found ? found : name);
+    if (has_table)
         language_table_free(&table);
-    } else {
-        snprintf(needs->language, sizeof needs->language, "%s", name ? name : "unknown");
-    }
     needs->is_module = strcmp(needs->language, "wasm") == 0;
 }
 

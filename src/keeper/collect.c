@@ -187,6 +187,8 @@ int collect_open_target(const char *path, struct error *err)
 {
     int status = file_make_directories(path, 0777);
     int fd = status < 0 ? status : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (status == -ENOTDIR || (fd < 0 && errno == ENOTDIR))
+        return error_spec(err, "output", "output: '%.256s' is not a directory", path);
     return fd >= 0
                ? fd
                : error_host(err, status < 0 ? status : -errno, "cannot open the output directory '%s'", path);

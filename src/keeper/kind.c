@@ -91,9 +91,7 @@ static bool limits_fit(const struct kind *kind, const struct limits *wanted, con
 
 int kind_of_spec(const struct spec *spec, const struct kind_terms *terms)
 {
-    const char *language = spec->language    ? spec->language
-                           : spec->code_name ? language_by_extension(terms->languages, spec->code_name)
-                                             : "python";
+    const char *language = language_of_spec(terms->languages, spec);
     if (spec->vet == VET_restricted) /* it is run by something else than code is */
         return -1;
     if (!language || strcmp(spec->image, terms->image) != 0 || !spec->has_code || spec->command.count ||

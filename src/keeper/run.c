@@ -139,15 +139,12 @@ static bool probe_passes(const struct run *run, const struct language *row)
 
 static int choose_language(struct run *run, struct error *err)
 {
-    const char *name = run->spec->language;
-    if (!name && run->spec->code_name) {
-        name = language_by_extension(&run->languages, run->spec->code_name);
-        if (!name)
-            return error_spec(err, "language", "language: cannot tell from the name '%.64s'; give --language",
-                              run->spec->code_name);
-    }
+    const char *name = language_of_spec(&run->languages, run->spec);
     if (!name)
-        name = "python";
+        return error_spec(err, "language",
+                          "language: cannot tell from the name '%.64s', nor from a first line \"#!…\"; give "
+                          "--language, or run it as a command: -- PROGRAM…",
+                          run->spec->code_name);
     const struct language_wanted wanted = {
         .name = name, .image = run->image, .is_wasm = run->spec->isolation == ISOLATION_WASM};
     int index = -1;
@@ -375,6 +372,25 @@ int keeper_run(struct spec *spec, const struct policy *policy, const struct supe
     return status;
 }
 
+/* Nothing was asked for: then it is what the image was made to run. */
+static int take_images_command(struct spec *spec, const struct image *image, struct error *err)
+{
+    if (spec->has_code || spec->command.count)
+        return 0;
+    if (!image->own_command.count)
+        return error_spec(
+            err, "command",
+            "nothing to run: image '%s' does not name a command of its own; give a FILE, -e CODE, "
+            "or -- COMMAND",
+            image->name);
+    const char *directory = image->own_directory;
+    if (!spec->working_directory && directory && directory[0] == '/' &&
+        !(spec->working_directory = strdup(directory)))
+        return error_host(err, -ENOMEM, "no memory for a command");
+    int status = string_list_copy(&spec->command, &image->own_command);
+    return status < 0 ? error_host(err, status, "no memory for a command") : 0;
+}
+
 int keeper_run_validated(struct spec *spec, const struct policy *policy, const struct supervise_io *io,
                          struct result **ret, struct error *err)
 {
@@ -384,6 +400,8 @@ int keeper_run_validated(struct spec *spec, const struct policy *policy, const s
         return error_spec(err, "isolation",
                           "isolation: wasm keeps nothing from run to run: it has no contexts");
     int status = image_open(policy->image_store, spec->image, &image, err);
+    if (status == 0)
+        status = take_images_command(spec, image, err);
     if (status < 0)
         return status;
     run.image = image;

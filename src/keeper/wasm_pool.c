@@ -203,9 +203,7 @@ static int prepare_program(const struct language_table *languages, const struct 
 {
     const struct box *box = &worker->lease.box;
     struct program_paths *paths = &worker->paths;
-    const char *name = spec->language    ? spec->language
-                       : spec->code_name ? language_by_extension(languages, spec->code_name)
-                                         : "python";
+    const char *name = language_of_spec(languages, spec);
     if (!name)
         return -EAGAIN; /* the cold way says what is wrong */
     const struct language_wanted wanted = {.name = name, .image = box->image, .is_wasm = true};

@@ -251,6 +251,53 @@ const struct language *language_named(const struct language_table *table, const 
     return NULL;
 }
 
+/* Is it this program, whatever its version ("python3.11" for "python3")? */
+static bool is_program(const char *path, const char *name, size_t length)
+{
+    const char *slash = strrchr(path, '/'), *own = slash ? slash + 1 : path;
+    size_t own_length = strcspn(own, "0123456789"), given_length = strcspn(name, "0123456789 ");
+    given_length = given_length < length ? given_length : length;
+    return given_length > 0 && own_length == given_length && strncmp(own, name, own_length) == 0;
+}
+
+static const char *language_by_first_line(const struct language_table *table, const struct buffer *code)
+{
+    char line[128];
+    size_t length = code->length < sizeof line - 1 ? code->length : sizeof line - 1;
+    if (length < 3 || strncmp(code->data, "#!", 2) != 0)
+        return NULL;
+    memcpy(line, code->data, length);
+    line[length] = '\0';
+    line[strcspn(line, "\r\n")] = '\0';
+    char *rest = line + 2, *word = strsep(&rest, " \t");
+    while (word && (!*word || is_program(word, "env", 3) || word[0] == '-'))
+        word = strsep(&rest, " \t");
+    if (!word)
+        return NULL;
+    const char *slash = strrchr(word, '/'), *name = slash ? slash + 1 : word;
+    for (size_t i = 0; i < table->count; i++)
+        for (size_t j = 0; j < table->rows[i].run.find.count; j++)
+            if (is_program(table->rows[i].run.find.items[j], name, strlen(name)))
+                return table->rows[i].name;
+    char as_file[sizeof line + 1];
+    snprintf(as_file, sizeof as_file, ".%s", name); /* sh is no program of a row, but an extension */
+    return language_by_extension(table, as_file);
+}
+
+const char *language_of_spec(const struct language_table *table, const struct spec *spec)
+{
+    if (spec->language && !language_named(table, spec->language)) {
+        char as_file[64];
+        snprintf(as_file, sizeof as_file, ".%s", spec->language);
+        const char *name = strchr(spec->language, '.') ? NULL : language_by_extension(table, as_file);
+        return name ? name : spec->language;
+    }
+    if (spec->language || !spec->code_name)
+        return spec->language ? spec->language : "python";
+    const char *name = language_by_extension(table, spec->code_name);
+    return name ? name : language_by_first_line(table, &spec->code);
+}
+
 const char *language_code_name(const struct language_table *table, const struct language *language,
                                const char *own)
 {

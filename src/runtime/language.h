@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "image/image.h"
+#include "spec/spec.h"
 
 struct language_step {
     struct string_list find;
@@ -54,6 +55,10 @@ const char *language_by_extension(const struct language_table *table, const char
 
 /* The first row of that name; NULL: there is none. */
 const struct language *language_named(const struct language_table *table, const char *name);
+
+/* The language of a spec's code: the one it names (also by an extension: js), that of its file's extension,
+ * or of its first line ("#!/usr/bin/env python3"); python where there is no file. NULL: nothing tells. */
+const char *language_of_spec(const struct language_table *table, const struct spec *spec);
 
 /* The file name of code in this language: the user's own (may be NULL) where it has the right extension, so
  * that messages say hello.py and not main.py. */

@@ -87,6 +87,18 @@ static int policy_set_server(struct policy *policy, const char *key, const char 
     return 0;
 }
 
+/* One name, or several with commas. */
+static int policy_accept(struct policy *policy, const char *value, struct error *err)
+{
+    scope_free char *names = strdup(value);
+    int status = names ? 0 : -ENOMEM;
+    for (char *rest = names, *name; status == 0 && (name = strsep(&rest, ", \t"));)
+        if (*name || !rest)
+            status =
+                spec_check_acceptable(name, err) < 0 ? err->code : string_list_add(&policy->accepted, name);
+    return status;
+}
+
 static int policy_set(struct policy *policy, const char *key, const char *value, struct error *err)
 {
     if (strcmp(key, "isolation") == 0 || strcmp(key, "isolation.min") == 0) {
@@ -116,7 +128,7 @@ static int policy_set(struct policy *policy, const char *key, const char *value,
     if (strcmp(key, "oci_platform") == 0)
         return policy_set_text(&policy->oci_platform, value);
     if (strcmp(key, "accept") == 0)
-        return spec_check_acceptable(value, err) < 0 ? err->code : string_list_add(&policy->accepted, value);
+        return policy_accept(policy, value, err);
     if (strcmp(key, "languages") == 0)
         return string_list_add(&policy->languages, value);
     int taken = policy_set_server(policy, key, value, err);

@@ -101,7 +101,7 @@ static int check_vet(struct spec *spec, const struct policy *policy, struct erro
                           vet_mode_names[spec->vet], vet_mode_names[policy->vet_min], policy->source);
     spec->vet_thorough =
         spec->vet != VET_off && (spec->has_vet || policy->vet_set || spec->vet == policy->vet_min);
-    if (spec->vet_thorough && spec->vet > VET_warn && spec->command.count)
+    if (spec->vet_thorough && spec->vet > VET_warn && !spec->has_code)
         return error_spec(err, "vet", "vet: '%s' is for code; a command cannot be read before it runs%s",
                           vet_mode_names[spec->vet], spec->has_vet ? "" : " (the operator asks for it)");
     return 0;
@@ -145,7 +145,10 @@ static int resolve_grant(struct grant *grant, struct error *err)
     const char *field = grant_field(grant->kind);
     char *absolute = realpath(grant->host_path, NULL);
     if (!absolute)
-        return error_spec(err, field, "%s: '%.256s': %s", field, grant->host_path, strerror(errno));
+        return error_spec(err, field, "%s: '%.256s': %s%s", field, grant->host_path, strerror(errno),
+                          grant->kind == GRANT_INPUT && strchr(grant->host_path, ':')
+                              ? " (if it was meant as PATH:NAME: a name has no slash)"
+                              : "");
     if (grant->kind == GRANT_INPUT && !grant->name) { /* the name as given, not that of a link's target */
         const char *slash = strrchr(grant->host_path, '/');
         const char *last = slash ? slash + 1 : grant->host_path;
@@ -203,6 +206,12 @@ static int read_code_file(struct spec *spec, struct error *err)
     return spec->code_name ? 0 : error_host(err, -ENOMEM, "file");
 }
 
+/* An image that was imported may say what it runs when nothing is asked for. */
+static bool may_have_own_command(const struct spec *spec)
+{
+    return spec->image && strcmp(spec->image, "host") != 0 && spec->isolation != ISOLATION_WASM;
+}
+
 static int check_program(struct spec *spec, struct error *err)
 {
     if (spec->code_file) {
@@ -215,7 +224,7 @@ static int check_program(struct spec *spec, struct error *err)
                           spec->code_name);
     if (spec->has_code && spec->command.count)
         return error_spec(err, "command", "command: give code or a command, not both");
-    if (!spec->has_code && !spec->command.count)
+    if (!spec->has_code && !spec->command.count && (!may_have_own_command(spec) || spec->arguments.count))
         return error_spec(err, "code", "nothing to run: give a FILE, -e CODE, or -- COMMAND");
     if (spec->code.length > SPEC_CODE_MAX)
         return error_spec(err, "code", "code: larger than 16 MiB");

@@ -82,8 +82,8 @@ def tar_of(*entries):
     return stream.getvalue()
 
 
-def docker_archive(*layers, environment=("FROM_IMAGE=yes",)):
-    config = json.dumps({"architecture": "amd64", "os": "linux", "config": {"Env": list(environment)},
+def docker_archive(*layers, environment=("FROM_IMAGE=yes",), **more):
+    config = json.dumps({"architecture": "amd64", "os": "linux", "config": {"Env": list(environment), **more},
                          "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(layer).hexdigest() for layer in layers]}}).encode()
     manifest = [{"Config": "config.json", "RepoTags": ["test:latest"], "Layers": [f"{i}/layer.tar" for i in range(len(layers))]}]
     return tar_of(entry("config.json", config), entry("manifest.json", json.dumps(manifest).encode()),
@@ -160,6 +160,19 @@ def test_oci_layout_is_imported_and_run(store, base):
     assert store.add("oci", oci_archive(base)).returncode == 0
     done = store.run("oci", "tool", "env", "FROM_IMAGE")
     assert (done.returncode, done.stdout) == (0, b"oci\n"), done
+
+
+def test_image_runs_its_own_command_when_nothing_is_asked_for(store, base):
+    assert store.add("app", docker_archive(base, Entrypoint=["/bin/tool"], Cmd=["ls", "."], WorkingDir="/etc")).returncode == 0
+    done = box.raw("run", "--config", store.config, "--image", "app")
+    assert done.returncode == 0 and b"issue" in done.stdout.split(), done
+    assert b"issue" not in box.raw("run", "--config", store.config, "--image", "app", "--cwd", "/bin").stdout
+    assert store.run("app", "/bin/tool").stdout == b"hello from the image\n"
+    store.add("bare", docker_archive(base))
+    done = box.raw("run", "--config", store.config, "--image", "bare")
+    assert done.returncode == 250 and b"'bare' does not name a command of its own" in done.stderr, done
+    done = box.raw("run", "--config", store.config, "--image", "app", "--vet", "block")
+    assert done.returncode == 250 and b"cannot be read before it runs" in done.stderr, done
 
 
 def test_compressed_archives_are_imported(store, base):

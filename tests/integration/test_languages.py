@@ -257,3 +257,31 @@ def test_table_that_is_no_table_is_refused_with_its_file(table, text):
 def test_table_that_is_not_there_is_refused(config):
     done = box.raw("run", "--config", config("languages = /nowhere/rows.json"), "-e", "print(1)")
     assert done.returncode == box.BAD_SPEC and b"/nowhere/rows.json" in done.stderr
+
+
+def test_language_can_be_named_by_an_extension():
+    assert box.raw("run", "-l", "js", "-e", "console.log(6 * 7)").stdout == b"42\n"
+    assert box.raw("run", "-l", "sh", "-e", "echo $((6 * 7))").stdout == b"42\n"
+    done = box.raw("run", "-l", "x.js", "-e", "1")
+    assert done.returncode == box.BAD_SPEC and b"there is no 'x.js'" in done.stderr, done
+
+
+@pytest.mark.parametrize("line, code", [("#!/usr/bin/env python3", "print(6 * 7)"), ("#!/usr/bin/python3.11 -I", "print(6 * 7)"),
+                                        ("#!/usr/bin/env -S node --no-warnings", "console.log(6 * 7)"), ("#!/bin/sh", "echo 42"),
+                                        ("#! /bin/bash -e", "echo 42")])
+def test_language_is_told_by_the_first_line(tmp_path, line, code):
+    (tmp_path / "tool").write_text(f"{line}\n{code}\n")
+    done = box.raw("run", tmp_path / "tool")
+    assert (done.returncode, done.stdout) == (0, b"42\n"), done
+
+
+@pytest.mark.parametrize("line", ["", "#!", "#!/usr/bin/env", "#!/usr/bin/no-such", "# python3"])
+def test_first_line_that_tells_nothing_is_refused(tmp_path, line):
+    (tmp_path / "tool").write_text(f"{line}\nprint(1)\n")
+    done = box.raw("run", tmp_path / "tool")
+    assert done.returncode == box.BAD_SPEC and b"cannot tell from the name 'tool'" in done.stderr, done
+
+
+def test_code_comes_on_stdin():
+    done = box.raw("run", "-", "a", "b", input=b"import sys; print(sys.argv[1:], repr(sys.stdin.read()))")
+    assert (done.returncode, done.stdout) == (0, b"['a', 'b'] ''\n"), done

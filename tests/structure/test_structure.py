@@ -12,7 +12,7 @@ import pytest
 
 ROOT = box.ROOT
 LINES_PER_FILE, LINES_PER_FUNCTION = 800, 100
-GENERATED_HEADERS = {"seccomp_programs.h", "languages_table.h", "runner_archives.h", "web_files.h", "wasm_prelude.h"}
+GENERATED_HEADERS = {"seccomp_programs.h", "languages_table.h", "runner_archives.h", "web_files.h", "profile_stamp.h", "wasm_prelude.h"}
 
 
 @functools.cache
@@ -342,6 +342,17 @@ def test_documents_name_every_limit():
     text = documents()
     missing = [name for name in limits() if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)]
     assert not missing, "neither in docs/ nor in README.md:" + listing(missing)
+
+
+def test_every_setting_is_documented():
+    source = (ROOT / "src/spec/policy.c").read_text()
+    names = set(re.findall(r'strcmp\(key, "([\w.]+)"\)', source)) | set(re.findall(r'^        \{"([\w.]+)", text_parse', source, re.M))
+    names |= {f"vet.{name}" for name in re.findall(r'\{"(\w+_(?:modules|calls))"', (ROOT / "src/spec/vet.c").read_text())}
+    assert len(names) > 18, names
+    for path, text in (("docs/configuration.md", (ROOT / "docs/configuration.md").read_text()),
+                       ("the man page", subprocess.run([box.CLOCHE, "man"], capture_output=True, text=True).stdout)):
+        missing = sorted(name for name in names if not re.search(rf"(?<![\w.]){re.escape(name)}(?![\w])", text))
+        assert not missing, f"not in {path}:" + listing(missing)
 
 
 # ---- layout ----

@@ -205,7 +205,7 @@ static void directory_that_is_none_is_told(void **state)
     strcat(place->into_path, "/file");
     assert_true(collect_to_path(place->box, place->into_path, &place->limits, place->result, &place->err) <
                 0);
-    assert_error(&place->err, ERROR_HOST, "", "output directory", place->into_path);
+    assert_error(&place->err, ERROR_SPEC, "output", "not a directory", place->into_path);
 }
 
 static void only_the_permission_to_run_is_kept(void **state)
