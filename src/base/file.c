@@ -241,3 +241,14 @@ int file_remove_tree(int dir_fd, const char *name)
     int fd = file_open_directory(dir_fd, name);
     return fd < 0 ? fd : file_remove_opened(-1, dir_fd, name, fd, 0, 0);
 }
+
+int file_open_target(const char *path, struct error *err)
+{
+    int status = file_make_directories(path, 0777);
+    int fd = status < 0 ? status : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (status == 0 && fd < 0)
+        status = -errno;
+    if (status == -ENOTDIR || status == -EEXIST)
+        return error_spec(err, "output", "output: '%.256s' is not a directory", path);
+    return status < 0 ? error_host(err, status, "cannot open the output directory '%s'", path) : fd;
+}

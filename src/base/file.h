@@ -23,6 +23,9 @@ int file_read_whole(int dir_fd, const char *path, size_t limit_bytes, struct buf
 /* mkdir -p of an absolute or relative path. An existing directory is fine. */
 int file_make_directories(const char *path, unsigned mode);
 
+/* A directory that a user named for what is written to it, made where it is not there: a descriptor. */
+int file_open_target(const char *path, struct error *err);
+
 /* The directory that a path's last part is in, below dir_fd, with those on the way made where they are not
  * there; *ret_name is that part, inside of `path`. For paths of others' making: nothing leads out, and no
  * link is followed. */

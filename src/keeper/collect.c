@@ -183,21 +183,10 @@ static int take_directory(struct collection *self, int dir_fd, const char *path,
     return status;
 }
 
-int collect_open_target(const char *path, struct error *err)
-{
-    int status = file_make_directories(path, 0777);
-    int fd = status < 0 ? status : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (status == -ENOTDIR || (fd < 0 && errno == ENOTDIR))
-        return error_spec(err, "output", "output: '%.256s' is not a directory", path);
-    return fd >= 0
-               ? fd
-               : error_host(err, status < 0 ? status : -errno, "cannot open the output directory '%s'", path);
-}
-
 int collect_open_target_of(const struct spec *spec, struct error *err)
 {
     if (spec->output_fd < 0)
-        return spec->output_directory ? collect_open_target(spec->output_directory, err) : -1;
+        return spec->output_directory ? file_open_target(spec->output_directory, err) : -1;
     int fd = fcntl(spec->output_fd, F_DUPFD_CLOEXEC, 3);
     return fd >= 0 ? fd : error_host(err, -errno, "cannot open the output directory");
 }

@@ -6,12 +6,9 @@
 #include "spec/result.h"
 #include "spec/spec.h"
 
-/* Opens the caller's directory for the files, and makes it if need be: before the run, so that nothing starts
- * when it cannot be had, and nobody puts another in its place meanwhile. */
-int collect_open_target(const char *path, struct error *err);
-
-/* The same for a spec: a copy of the descriptor that it brings, its directory, or -1 with no error when it
- * wants no files. */
+/* Opens the directory for a spec's files, and makes it if need be: before the run, so that nothing starts
+ * when it cannot be had, and nobody puts another in its place meanwhile. A copy of the descriptor that the
+ * spec brings, its directory, or -1 with no error when it wants no files. */
 int collect_open_target_of(const struct spec *spec, struct error *err);
 
 /* output_fd: the box's output directory. into_fd -1: only hash. What is left out is listed with its reason.

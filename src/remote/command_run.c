@@ -12,6 +12,7 @@
 #include "cli/progress_line.h"
 #include "cli/report.h"
 
+#include "base/file.h"
 #include "base/scope.h"
 
 #include <errno.h>
@@ -148,7 +149,7 @@ static int perform(struct remote_run *run, struct error *err)
     json_t *body = NULL;
     int status = run_body_make(&given, &body, err);
     if (status == 0 && spec->output_directory)
-        status = run->output_fd = saved_files_open(spec->output_directory, err);
+        status = run->output_fd = file_open_target(spec->output_directory, err);
     if (status >= 0)
         status = spec_resolve_grants(spec, err);
     if (status == 0)

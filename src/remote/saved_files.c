@@ -19,15 +19,6 @@ struct draft {
     struct sha256 *hash;
 };
 
-int saved_files_open(const char *directory, struct error *err)
-{
-    int status = file_make_directories(directory, 0777);
-    int fd = status < 0 ? status : open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd >= 0 ? fd
-                   : error_host(err, status < 0 ? status : -errno, "cannot open the output directory '%s'",
-                                directory);
-}
-
 static void draft_abandon(struct draft *draft)
 {
     char ignored[65];

@@ -3,9 +3,6 @@
 
 #include "remote/http.h"
 
-/* Made if it is not there. A descriptor, or a negative errno. */
-int saved_files_open(const char *directory, struct error *err);
-
 /* Writes all files of a result that have contents or an address, and takes both out of the JSON. One whose
  * place is taken by something else is moved to not_collected, with the reason. */
 int saved_files_take(struct http *http, int into_fd, json_t *result, struct error *err);

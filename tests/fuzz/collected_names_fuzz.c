@@ -164,7 +164,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct result *result = result_new();
     struct error err = {0};
     check(result != NULL, "there is memory");
-    scope_fd target = collect_open_target(into_path, &err);
+    scope_fd target = file_open_target(into_path, &err);
     int status = target < 0 ? target : collect_files(box, target, &limits, result, &err);
     if (status < 0)
         fprintf(stderr, "%s\n", err.text);

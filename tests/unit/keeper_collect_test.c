@@ -2,6 +2,7 @@
 #define SCRATCH_ROOT "/dev/shm"
 #include "harness.h"
 
+#include "base/file.h"
 #include "keeper/collect.h"
 
 #include <dirent.h>
@@ -130,7 +131,7 @@ static void check_outside(const struct place *place)
 static int collect_to_path(int box, const char *path, const struct limits *limits, struct result *result,
                            struct error *err)
 {
-    scope_fd target = collect_open_target(path, err);
+    scope_fd target = file_open_target(path, err);
     return target < 0 ? target : collect_files(box, target, limits, result, err);
 }
 
