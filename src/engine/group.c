@@ -3,6 +3,8 @@
 #include "engine/layers.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/statfs.h>
 
 int group_choose_limits(const struct box *box, struct cgroup_limits *ret, struct error *err)
@@ -11,16 +13,22 @@ int group_choose_limits(const struct box *box, struct cgroup_limits *ret, struct
         enum cgroup_controller controller;
         const char *name;
     } needed[] = {{CGROUP_MEMORY, "memory"}, {CGROUP_CPU, "cpus"}};
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!cgroup_layout_has(box->cgroups, needed[i].controller) &&
-            !spec_accepts(box->spec, needed[i].name))
-            return error_layer(err, "cgroup", 0,
-                               "the %s limit cannot be enforced here: %s. To run without it: "
-                               "--accept %s, or accept = %s in the operator's file",
-                               needed[i].name,
-                               box->cgroups->why_not[0] ? box->cgroups->why_not
-                                                        : "the controller is not available",
-                               needed[i].name, needed[i].name);
+    char limits[64] = "", options[64] = "";
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        if (cgroup_layout_has(box->cgroups, needed[i].controller) || spec_accepts(box->spec, needed[i].name))
+            continue;
+        size_t limits_end = strlen(limits), options_end = strlen(options);
+        snprintf(limits + limits_end, sizeof limits - limits_end, "%sthe %s limit", limits_end ? " and " : "",
+                 needed[i].name);
+        snprintf(options + options_end, sizeof options - options_end, " --accept %s", needed[i].name);
+    }
+    if (limits[0])
+        return error_layer(
+            err, "cgroup", 0,
+            "%s cannot be enforced here: %s. To run all the same:%s (or accept = … in the "
+            "operator's file), or --isolation process, which needs no groups",
+            limits, box->cgroups->why_not[0] ? box->cgroups->why_not : "the controller is not available",
+            options);
     const int64_t *limit = box->limits->value;
     *ret = (struct cgroup_limits){
         .memory_bytes = cgroup_layout_has(box->cgroups, CGROUP_MEMORY) ? limit[LIMIT_memory] : 0,

@@ -140,10 +140,19 @@ bool cgroup_layout_has(const struct cgroup_layout *layout, enum cgroup_controlle
     return layout->version != CGROUP_NONE && layout->base[controller][0];
 }
 
+/* Where v1 has them all, v2 may be mounted beside it without them. */
+static bool has_memory(const char *v2_mount)
+{
+    char path[PATH_MAX], text[256];
+    snprintf(path, sizeof path, "%s/cgroup.controllers", v2_mount);
+    return v2_mount[0] && file_read_attribute(AT_FDCWD, path, text, sizeof text) > 0 &&
+           strstr(text, "memory");
+}
+
 static void layout_explain(struct cgroup_layout *layout, bool seen_v1, const char *v2_mount)
 {
     const char *why = "no cgroup file system is mounted";
-    if (geteuid() != 0 && v2_mount[0])
+    if (geteuid() != 0 && (has_memory(v2_mount) || (v2_mount[0] && !seen_v1)))
         why = "no delegated cgroup v2 subtree with the memory and pids controllers; start cloche inside one: "
               "systemd-run --user --scope -p Delegate=yes cloche …";
     else if (geteuid() != 0 && seen_v1)
