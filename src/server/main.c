@@ -76,7 +76,7 @@ static void allow_descriptors(void)
 static int open_books(struct server *server, struct error *err)
 {
     int lost_requests = 0, lost_runs = 0;
-    int status = tenants_open(server->data_fd, &server->tenants, err);
+    int status = tenants_open(server->data_fd, server->may_be_single, &server->tenants, err);
     if (status == 0)
         status = journal_open(server->data_fd, &server->journal, &lost_requests, err);
     if (status == 0)
@@ -155,7 +155,8 @@ int main(int argc, char **argv)
                              .door_fd = FRONT_DOOR,
                              .data_fd = FRONT_DATA,
                              .pyodide_fd = is_open(FRONT_PYODIDE) ? FRONT_PYODIDE : -1,
-                             .is_local = strcmp(argv[1], "local") == 0,
+                             .is_local = strcmp(argv[1], FRONT_PUBLIC) != 0,
+                             .may_be_single = strcmp(argv[1], FRONT_SINGLE_USER) == 0,
                              .links_lock = PTHREAD_MUTEX_INITIALIZER,
                              .started_us = clock_monotonic_us()};
     for (int fd = FRONT_LISTEN; fd < FRONT_DESCRIPTORS_END; fd++)

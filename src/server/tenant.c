@@ -1,6 +1,7 @@
 #include "server/tenant.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -229,20 +230,13 @@ static int book_read(struct tenants *book, struct error *err)
     return book_apply(book, err);
 }
 
-static bool same_version(const struct stat *one, const struct stat *other)
-{
-    return one->st_ino == other->st_ino && one->st_size == other->st_size &&
-           one->st_mtim.tv_sec == other->st_mtim.tv_sec && one->st_mtim.tv_nsec == other->st_mtim.tv_nsec &&
-           one->st_ctim.tv_sec == other->st_ctim.tv_sec && one->st_ctim.tv_nsec == other->st_ctim.tv_nsec;
-}
-
 /* One stat a request is a microsecond, and a key that is removed is refused from the next request on. */
 static void book_refresh(struct tenants *book)
 {
     struct stat now = {0};
     if (fstatat(book->data_fd, "keys", &now, AT_SYMLINK_NOFOLLOW) < 0)
         now = (struct stat){0};
-    if (same_version(&now, &book->version))
+    if (file_is_same_version(&now, &book->version))
         return;
     struct error err = {0};
     if (book_read(book, &err) < 0) {
@@ -253,7 +247,7 @@ static void book_refresh(struct tenants *book)
         book->single = false;
 }
 
-int tenants_open(int data_fd, struct tenants **ret, struct error *err)
+int tenants_open(int data_fd, bool may_be_single, struct tenants **ret, struct error *err)
 {
     struct tenants *book = calloc(1, sizeof *book);
     if (!book)
@@ -265,7 +259,7 @@ int tenants_open(int data_fd, struct tenants **ret, struct error *err)
         tenants_close(book);
         return status;
     }
-    book->single = book->file.key_count == 0;
+    book->single = may_be_single && book->file.key_count == 0;
     if (book->single) {
         struct tenant_entry *local = book_entry(book, "local");
         if (local)

@@ -1,9 +1,10 @@
 /* Tenants: who asks, what they may use at one time and how fast, and what they use now.
  *
- * A tenant is found by a key (keys.h) and lives as long as the server. Without any key at the start the
- * server has a single user, the tenant `local`, who needs no key and has no quotas; the machine's own budget
- * (admission.h) holds for all. The first key that is added ends that mode at once, and only a new start
- * brings it back: a keys file that goes away must not open the door.
+ * A tenant is found by a key (keys.h) and lives as long as the server. On loopback, and without any key when
+ * `cloche serve` began, the server has a single user, the tenant `local`, who needs no key and has no quotas;
+ * the machine's own budget (admission.h) holds for all. The first key that is added ends that mode at once,
+ * and only a new start of `cloche serve` brings it back: neither a keys file that goes away nor a server that
+ * died and was started again opens the door.
  *
  * Quotas are of two kinds. Levels (boxes, runs, memory, disk, uploads) are claimed and released. Rates (runs
  * a minute, CPU time an hour) are buckets that fill all the time: a run takes one token, and the CPU time
@@ -23,7 +24,8 @@ struct tenant {
 
 struct tenants;
 
-int tenants_open(int data_fd, struct tenants **ret, struct error *err);
+/* `may_be_single`: what the keeper says (keeper/front.h). Without it and without keys nobody is let in. */
+int tenants_open(int data_fd, bool may_be_single, struct tenants **ret, struct error *err);
 void tenants_close(struct tenants *book);
 
 /* Does it answer without keys? */

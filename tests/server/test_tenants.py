@@ -13,6 +13,7 @@ import threading
 import time
 
 import box
+import private_network
 import pytest
 import server
 
@@ -179,6 +180,46 @@ def test_stats_tell_that_there_are_keys(keyed):
 def test_another_address_needs_a_key(census, tmp_path):
     done = subprocess.run([box.CLOCHE, "serve", "--listen", "0.0.0.0:0", "--data", tmp_path / "data"], capture_output=True, text=True, timeout=20)
     assert done.returncode == 250 and "key" in done.stderr, done
+
+
+def test_quotas_alone_are_no_key(census, tmp_path):
+    key_command(tmp_path, "add", "--tenant", "t1")
+    (tmp_path / "keys").write_text('{"tenant":"t1","limits":{"boxes":1}}\n')
+    with private_network.entered():
+        done = subprocess.run([box.CLOCHE, "serve", "--listen", "0.0.0.0:0", "--data", tmp_path], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 250 and "key" in done.stderr, done
+
+
+def server_killed(serving):
+    """Kills the process that speaks HTTP, and waits for the next."""
+    before = serving.pid
+    os.kill(before, signal.SIGKILL)
+    deadline = time.monotonic() + 15
+    while "was started again" not in "".join(serving.said):
+        assert time.monotonic() < deadline, serving.said
+        time.sleep(0.02)
+    assert serving.pid not in (None, before)
+
+
+def test_a_server_that_is_started_again_on_another_address_is_not_open(census, tmp_path):
+    key = key_command(tmp_path, "add", "--tenant", "t1")
+    with private_network.entered(), server.Server("--spares", "0", "--preload", "json", listen="0.0.0.0:0", data=tmp_path) as serving:
+        assert serving.post("/v1/run", {"code": "1"}, headers={"X-API-Key": key}).status == 200
+        key_command(tmp_path, "remove", "--tenant", "t1")
+        assert serving.post("/v1/run", {"code": "1"}).status == 401
+        server_killed(serving)
+        assert serving.post("/v1/run", {"code": "1"}).status == 401
+
+
+def test_on_loopback_only_a_new_start_brings_the_single_user_back(fresh):
+    serving = fresh()
+    server_killed(serving)
+    assert serving.get("/v1/stats").json["single_user"] is True
+    key_command(serving.data, "add", "--tenant", "t1")
+    key_command(serving.data, "remove", "--tenant", "t1")
+    serving.said.clear()
+    server_killed(serving)
+    assert serving.get("/v1/stats").status == 401
 
 
 def test_the_first_key_ends_the_single_user(alone):

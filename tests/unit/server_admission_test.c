@@ -68,7 +68,7 @@ static void house_open(struct house *house, struct scratch *scratch, int slots, 
                                     .millicpus = 1000000,
                                     .queue_depth = depth,
                                     .queue_wait_ms = wait_ms};
-    assert_int_equal(tenants_open(scratch->fd, &house->tenants, &err), 0);
+    assert_int_equal(tenants_open(scratch->fd, true, &house->tenants, &err), 0);
     house->hog = tenants_name(house->tenants, "hog");
     house->guest = tenants_name(house->tenants, "guest");
     house->third = tenants_name(house->tenants, "local"); /* without quotas */

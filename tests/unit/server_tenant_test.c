@@ -30,7 +30,7 @@ static const struct tenant *acme_with(struct scratch *scratch, struct book *book
     quotas_unset(&quotas);
     quotas.value[field] = value;
     make_key(scratch, "acme", &quotas, book->key, book->id);
-    assert_int_equal(tenants_open(scratch->fd, &book->tenants, &err), 0);
+    assert_int_equal(tenants_open(scratch->fd, true, &book->tenants, &err), 0);
     char id[KEY_ID_SIZE];
     const struct tenant *tenant = tenants_find(book->tenants, book->key, id);
     assert_non_null(tenant);
@@ -43,7 +43,7 @@ static void without_keys_there_is_a_single_user_without_quotas(void **state)
     struct tenants *tenants;
     struct error err = {0};
     char id[KEY_ID_SIZE];
-    assert_int_equal(tenants_open(scratch->fd, &tenants, &err), 0);
+    assert_int_equal(tenants_open(scratch->fd, true, &tenants, &err), 0);
     assert_true(tenants_is_single_user(tenants));
     const struct tenant *local = tenants_find(tenants, NULL, id);
     assert_non_null(local);
@@ -60,7 +60,7 @@ static void the_first_key_ends_the_single_user_and_no_removal_brings_him_back(vo
     struct tenants *tenants;
     struct error err = {0};
     char id[KEY_ID_SIZE], made[KEY_ID_SIZE], key[KEY_TEXT_SIZE];
-    assert_int_equal(tenants_open(scratch->fd, &tenants, &err), 0);
+    assert_int_equal(tenants_open(scratch->fd, true, &tenants, &err), 0);
     assert_non_null(tenants_find(tenants, NULL, id));
     make_key(scratch, "acme", NULL, key, made);
     assert_null(tenants_find(tenants, NULL, id));
@@ -70,6 +70,21 @@ static void the_first_key_ends_the_single_user_and_no_removal_brings_him_back(vo
     assert_int_equal(unlinkat(scratch->fd, "keys", 0), 0);
     assert_null(tenants_find(tenants, NULL, id));
     assert_null(tenants_find(tenants, key, id));
+    tenants_close(tenants);
+}
+
+static void without_keys_nobody_is_let_in_where_there_is_no_single_user(void **state)
+{
+    struct scratch *scratch = *state;
+    struct tenants *tenants;
+    struct error err = {0};
+    char id[KEY_ID_SIZE], made[KEY_ID_SIZE], key[KEY_TEXT_SIZE];
+    assert_int_equal(tenants_open(scratch->fd, false, &tenants, &err), 0);
+    assert_false(tenants_is_single_user(tenants));
+    assert_null(tenants_find(tenants, NULL, id));
+    make_key(scratch, "acme", NULL, key, made);
+    assert_null(tenants_find(tenants, NULL, id));
+    assert_string_equal(tenants_find(tenants, key, id)->name, "acme");
     tenants_close(tenants);
 }
 
@@ -220,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         test(without_keys_there_is_a_single_user_without_quotas),
         test(the_first_key_ends_the_single_user_and_no_removal_brings_him_back),
+        test(without_keys_nobody_is_let_in_where_there_is_no_single_user),
         test(changes_of_the_file_are_seen_at_once),
         test(levels_are_claimed_and_released),
         test(a_claim_is_all_or_nothing),
