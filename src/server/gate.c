@@ -5,6 +5,7 @@
 #include "server/audit.h"
 #include "server/server.h"
 #include "server/tenant.h"
+#include "spec/spec.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -46,6 +47,21 @@ int gate_claim(struct exchange *exchange, const struct tenant_claim *claim)
         return 0;
     gate_refuse(exchange, &refusal);
     return -EBUSY;
+}
+
+int gate_limits(struct exchange *exchange, const struct spec *spec, struct limits *ret)
+{
+    const struct policy *policy = &exchange_server(exchange)->policy;
+    for (int i = 0; i < LIMIT_FIELDS; i++) {
+        struct error err = {0};
+        ret->value[i] = spec->limit_set[i] ? spec->limits.value[i] : policy->defaults.value[i];
+        int status = policy_check_limit(policy, (enum limit_field)i, ret->value[i], &err);
+        if (status < 0) {
+            exchange_reply_problem(exchange, &err);
+            return status;
+        }
+    }
+    return 0;
 }
 
 /* ---- the line: printed by hand, for every run has one ---- */

@@ -9,11 +9,16 @@
 #include "spec/result.h"
 
 struct admission_need;
+struct spec;
 struct gate_pass;
 struct tenant_claim;
 
 /* Blocks until the runs may start. 0; or negative, and the answer is set: a quota (429), no room (503). */
 int gate_enter(struct exchange *exchange, const struct admission_need *need, struct gate_pass **ret);
+
+/* The limits that a spec will have: the operator's where it has none of its own. What is out of range is
+ * refused here, with the keeper's words: claims are made of these. 0, or negative and the answer is set. */
+int gate_limits(struct exchange *exchange, const struct spec *spec, struct limits *ret);
 
 /* What is known of a run before it. Texts may be NULL. */
 struct gate_run {

@@ -7,13 +7,6 @@
 
 #include <string.h>
 
-static void gather_limits(const struct run_job *job, struct limits *ret)
-{
-    const struct spec *spec = job->request.spec;
-    for (int i = 0; i < LIMIT_FIELDS; i++)
-        ret->value[i] = spec->limit_set[i] ? spec->limits.value[i] : job->server->policy.defaults.value[i];
-}
-
 /* The code, or the command line: what tells one run from another. */
 static struct slice code_of(const struct run_job *job, struct buffer *command)
 {
@@ -32,11 +25,13 @@ static struct slice code_of(const struct run_job *job, struct buffer *command)
 int run_gate_enter(struct run_job *job)
 {
     struct limits limits;
-    gather_limits(job, &limits);
+    int status = gate_limits(job->exchange, job->request.spec, &limits);
+    if (status < 0)
+        return status;
     const struct admission_need need = {.memory_bytes = limits.value[LIMIT_memory],
                                         .millicpus = limits.value[LIMIT_cpus],
                                         .disk_bytes = limits.value[LIMIT_disk]};
-    int status = gate_enter(job->exchange, &need, &job->pass);
+    status = gate_enter(job->exchange, &need, &job->pass);
     if (status < 0)
         return status;
     scope_buffer command = {0};

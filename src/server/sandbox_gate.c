@@ -1,11 +1,14 @@
 #include "server/sandbox_gate.h"
 
 #include "base/clock.h"
+#include "base/scope.h"
+#include "keeper/session.h"
 #include "server/admission.h"
 #include "server/command_link.h"
 #include "server/gate.h"
 #include "server/sandbox_request.h"
 #include "server/server.h"
+#include "spec/spec.h"
 
 #include <errno.h>
 #include <string.h>
@@ -97,16 +100,27 @@ void sandbox_gate_leave_command(struct gate_pass **pass, const json_t *end, int6
 
 /* ---- boxes ---- */
 
-/* What the body says; what makes no sense is told by the keeper. */
-static int64_t disk_limit(struct exchange *exchange, const json_t *limits)
+/* As the keeper will read them: one reader, or what it gives and what is claimed could differ. */
+static int read_limits(struct exchange *exchange, const json_t *limits, struct limits *ret)
 {
-    int64_t bytes = exchange_server(exchange)->policy.defaults.value[LIMIT_disk];
-    const json_t *given = json_object_get(limits, limit_rows[LIMIT_disk].name);
-    if (json_is_string(given))
-        limit_parse(LIMIT_disk, json_string_value(given), &bytes, NULL);
-    else if (json_is_integer(given))
-        bytes = json_integer_value(given);
-    return bytes;
+    struct error err = {0};
+    scope_spec *spec = spec_new();
+    json_t *part = json_pack("{s:O?}", "limits", limits);
+    int status = spec && part ? spec_read_object(spec, part, &err) : error_host(&err, -ENOMEM, "limits");
+    json_decref(part);
+    if (status < 0)
+        exchange_reply_problem(exchange, &err);
+    return status < 0 ? status : gate_limits(exchange, spec, ret);
+}
+
+static int check_count(struct exchange *exchange, int64_t count)
+{
+    struct error err = {0};
+    if (count >= 1 && count <= SESSION_FORKS_MAX)
+        return 0;
+    error_spec(&err, "count", "count: must be between 1 and %d", SESSION_FORKS_MAX);
+    exchange_reply_problem(exchange, &err);
+    return -EINVAL;
 }
 
 int sandbox_gate_grow(struct exchange *exchange, enum sandbox_growth growth, int64_t count,
@@ -114,18 +128,24 @@ int sandbox_gate_grow(struct exchange *exchange, enum sandbox_growth growth, int
 {
     *ret = (struct tenant_claim){{0}, {0}};
     int64_t used;
+    struct limits given = {{0}};
+    int status = check_count(exchange, count); /* before anything is claimed for it */
+    if (status == 0 && growth == SANDBOX_OPEN)
+        status = read_limits(exchange, limits, &given);
+    if (status < 0)
+        return status;
     const struct tenant *tenant = exchange_tenant(exchange);
     if (tenant_quota(tenant, QUOTA_boxes, &used) == QUOTA_NONE &&
         tenant_quota(tenant, QUOTA_disk, &used) == QUOTA_NONE)
         return 0; /* nothing to ask for */
     json_t *terms = NULL;
-    int status =
+    status =
         sandbox_ask(exchange, sandbox_request(exchange, growth == SANDBOX_OPEN ? "count" : "terms"), &terms);
     if (status < 0)
         return status;
     int64_t boxes = growth == SANDBOX_OPEN || growth == SANDBOX_CONTEXT ? 1 : number_of(terms, "boxes");
     int64_t disk = growth == SANDBOX_OPEN
-                       ? disk_limit(exchange, limits)
+                       ? given.value[LIMIT_disk]
                        : number_of(json_object_get(terms, "limits"), limit_rows[LIMIT_disk].name);
     ret->amount[QUOTA_boxes] = count * boxes;
     ret->amount[QUOTA_disk] = count * boxes * disk;

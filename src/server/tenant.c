@@ -89,11 +89,23 @@ static bool check_level(const struct tenant_usage *usage, enum quota_field field
 {
     enum { RETRY_MS = 1000 }; /* when something of the tenant's ends, nobody knows */
     int64_t limit = usage->quotas.value[field];
-    if (amount <= 0)
+    if (amount == 0)
         return true;
     if (amount > limit)
         return refuse_for_good(ret, field, limit, amount);
     return usage->used[field] + elsewhere <= limit - amount || refuse_quota(ret, field, limit, RETRY_MS);
+}
+
+/* Less than nothing would make room that is not there, and so would a sum that overflows. */
+static bool check_sense(const struct tenant_usage *usage, enum quota_field field, int64_t amount,
+                        struct refusal *ret)
+{
+    int64_t sum;
+    if (amount >= 0 && !__builtin_add_overflow(usage->used[field], amount, &sum))
+        return true;
+    *ret = (struct refusal){.status = 422, .code = "unprocessable", .field = quota_rows[field].name};
+    snprintf(ret->message, sizeof ret->message, "%s: there cannot be so many", quota_rows[field].help);
+    return false;
 }
 
 bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim, struct refusal *ret)
@@ -102,7 +114,8 @@ bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim,
     bool fits = true, is_run = claim->amount[QUOTA_runs] > 0;
     pthread_mutex_lock(&usage->lock);
     for (int i = 0; fits && i < QUOTA_FIELDS; i++) {
-        if (usage->quotas.value[i] == QUOTA_NONE)
+        fits = check_sense(usage, (enum quota_field)i, claim->amount[i], ret);
+        if (!fits || usage->quotas.value[i] == QUOTA_NONE)
             continue;
         fits = quota_period_s[i]
                    ? check_rate(usage, (enum quota_field)i, claim->amount[i], is_run, ret)

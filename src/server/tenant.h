@@ -46,7 +46,7 @@ struct tenant_claim {
     int64_t elsewhere[QUOTA_FIELDS];
 };
 
-/* All of it or nothing: false, and why. */
+/* All of it or nothing: false, and why. Less than nothing is refused. */
 bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim, struct refusal *ret);
 /* Levels go back; tokens only if nothing was done for them (`refund`). */
 void tenant_release(const struct tenant *tenant, const struct tenant_claim *claim, bool refund);

@@ -23,7 +23,7 @@ OPEN = {("GET", "/"), ("GET", "/assets/pyodide/{file}"), ("GET", "/assets/{path.
 CONFIG = "server.cpus = 2\nserver.queue = 24\nserver.queue_wait = 3s\n"
 TENANTS = {  # their quotas, where they differ from the defaults
     "alice": (), "bob": (), "hog": (), "guest": (),
-    "few-boxes": ("--boxes", 2), "few-runs": ("--runs", 2), "slow": ("--runs-minute", 2), "little-cpu": ("--cpu-hour", "200ms"),
+    "few-boxes": ("--boxes", 2), "forker": (), "few-runs": ("--runs", 2), "slow": ("--runs-minute", 2), "little-cpu": ("--cpu-hour", "200ms"),
     "commander": ("--cpu-hour", "700ms"), "leaver": ("--cpu-hour", "700ms"),
     "overlapper": ("--cpu-hour", "30s"), "sleeper": ("--cpu-hour", "30s"), "straggler": ("--cpu-hour", "30s"),  # little comes back in a second
     "little-memory": ("--memory", "600M"), "little-disk": ("--disk", "150M"), "little-uploads": ("--uploads", 100000),
@@ -427,6 +427,20 @@ def test_boxes_also_when_many_are_asked_for_at_once(keyed):
         assert keyed.request("few-boxes", "DELETE", f"/v1/sandboxes/{name}").status == 204
 
 
+@pytest.mark.parametrize("count", [-1000000, -1, 0, 65, 2 ** 40, 2 ** 62])
+def test_forks_that_cannot_be_make_no_room(keyed, count):
+    """What is refused in the end must not have been claimed meanwhile: less than nothing would be room for others."""
+    sandbox = open_sandbox(keyed, "forker")
+    before = keyed.request("forker", "GET", "/v1/stats").json["tenant"]["quotas"]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        forks = [pool.submit(keyed.request, "forker", "POST", f"{sandbox}/fork", {"count": count}) for _ in range(40)]
+        while not all(fork.done() for fork in forks):
+            now = keyed.request("forker", "GET", "/v1/stats").json["tenant"]["quotas"]
+            assert now["boxes"]["used"] >= before["boxes"]["used"] and now["disk"]["used"] >= before["disk"]["used"], now
+    assert {fork.result().status for fork in forks} == {422} and forks[0].result().error["field"] == "count"
+    keyed.request("forker", "DELETE", sandbox)
+
+
 def test_runs_at_one_time(keyed):
     answers = together(4, lambda _: keyed.run("few-runs", code="import time; time.sleep(0.7)"))
     assert sorted(answer.status for answer in answers) == [200, 200, 429, 429]
@@ -541,6 +555,20 @@ def test_disk_of_boxes_and_runs(keyed):
     refused(keyed.request("little-disk", "POST", "/v1/sandboxes", {"limits": {"disk": "100M"}}), "disk")
     refused(keyed.request("little-disk", "POST", f"/v1/sandboxes/{made.json['id']}/contexts", {}), "disk")
     assert keyed.request("little-disk", "DELETE", f"/v1/sandboxes/{made.json['id']}").status == 204
+
+
+@pytest.mark.parametrize("disk", [1e9, 1.6e8, "200M", 200 << 20])
+def test_disk_however_it_is_written(keyed, disk):
+    refused(keyed.request("little-disk", "POST", "/v1/sandboxes", {"limits": {"disk": disk}}), "disk", 422)
+
+
+@pytest.mark.parametrize("limits", [{"disk": -1}, {"disk": -1e9}, {"disk": 1e300}, {"disk": 2 ** 62}, {"memory": -5}, {"memory": 2 ** 62}])
+def test_limits_that_cannot_be_are_refused_alike(keyed, limits):
+    for path, body in (("/v1/sandboxes", {}), ("/v1/run", {"code": "1"})):
+        answer = keyed.request("little-disk", "POST", path, {**body, "limits": limits})
+        assert answer.status == 422 and answer.error["field"] == next(iter(limits)), (path, answer)
+    used = keyed.request("little-disk", "GET", "/v1/stats").json["tenant"]["quotas"]
+    assert used["disk"]["used"] == used["memory"]["used"] == 0
 
 
 def test_bytes_of_uploads(keyed):

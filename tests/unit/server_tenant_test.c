@@ -140,6 +140,30 @@ static void levels_are_claimed_and_released(void **state)
     tenants_close(book.tenants);
 }
 
+static void less_than_nothing_cannot_be_claimed(void **state)
+{
+    struct book book;
+    const struct tenant *acme = acme_with(*state, &book, QUOTA_boxes, 2);
+    struct tenant_claim less = {.amount = {[QUOTA_boxes] = -1000}}, runs = {.amount = {[QUOTA_runs] = -1}};
+    struct tenant_claim all = {.amount = {[QUOTA_memory] = INT64_MAX}};
+    struct refusal refusal = {0};
+    assert_false(tenant_claim(acme, &less, &refusal));
+    assert_int_equal(refusal.status, 422);
+    assert_string_equal(refusal.field, "boxes");
+    assert_false(tenant_claim(acme, &runs, &refusal));
+    int64_t used;
+    tenant_quota(acme, QUOTA_boxes, &used);
+    assert_int_equal(used, 0);
+
+    struct quotas none;
+    quotas_none(&none);
+    make_key(*state, "acme", &none, book.key, book.id);
+    assert_ptr_equal(tenants_find(book.tenants, book.key, book.id), acme);
+    assert_true(tenant_claim(acme, &all, &refusal));
+    assert_false(tenant_claim(acme, &all, &refusal)); /* a sum that there is no number for */
+    tenants_close(book.tenants);
+}
+
 static void a_claim_is_all_or_nothing(void **state)
 {
     struct book book;
@@ -238,6 +262,7 @@ int main(void)
         test(without_keys_nobody_is_let_in_where_there_is_no_single_user),
         test(changes_of_the_file_are_seen_at_once),
         test(levels_are_claimed_and_released),
+        test(less_than_nothing_cannot_be_claimed),
         test(a_claim_is_all_or_nothing),
         test(runs_a_minute_come_back_with_time),
         test(spent_cpu_time_is_paid_off_before_the_next_run),
