@@ -236,6 +236,7 @@ int admission_enter(struct admission *admission, const struct tenant *tenant,
     ret->claim.amount[QUOTA_runs_minute] = ret->claim.amount[QUOTA_runs];
     ret->claim.amount[QUOTA_memory] = need->memory_bytes;
     ret->claim.amount[QUOTA_disk] = need->disk_bytes;
+    ret->claim.amount[QUOTA_kept] = need->kept_bytes;
     ret->memory_bytes = at_most(need->memory_bytes, admission->options.memory_bytes);
     ret->millicpus = at_most(need->millicpus, admission->options.millicpus);
     bool claimed = tenant_claim(tenant, &ret->claim, ret_refusal);

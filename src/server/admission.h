@@ -26,8 +26,9 @@ struct admission_need {
     int runs; /* that start at once; 0 is 1. What follows is of all together */
     int64_t memory_bytes;
     int64_t millicpus;
-    int64_t
-        disk_bytes; /* only of the tenant's quota; 0 for a run in a live sandbox, which has claimed its own */
+    /* Only of the tenant's quota. */
+    int64_t disk_bytes; /* 0 for a run in a live sandbox, which has claimed its own */
+    int64_t kept_bytes; /* of files that may be kept after it */
 };
 
 /* What admission_enter gave; opaque, the caller keeps it. */

@@ -129,6 +129,7 @@ static int serve(struct server *server, struct error *err)
         struct pollfd door = {.fd = server->door_fd, .events = POLLIN};
         if (poll(&door, 1, SWEEP_MS) == 0) {
             store_sweep(server->store, time(NULL));
+            run_rooms_sweep(server, false);
             continue;
         }
         status = door_hear(server->door_fd, &word, &fd);

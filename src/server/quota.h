@@ -23,7 +23,8 @@ enum quota_unit {
     X(cpu_hour, "cpu-hour", QUOTA_MS, "TIME", "2h", "CPU time an hour, of all runs together")                \
     X(memory, "memory", QUOTA_BYTES, "SIZE", "8G", "memory limits of all runs at one time, together")        \
     X(disk, "disk", QUOTA_BYTES, "SIZE", "8G", "disk limits of all boxes and runs, together")                \
-    X(uploads, "uploads", QUOTA_BYTES, "SIZE", "10G", "bytes of uploaded files that are kept")
+    X(uploads, "uploads", QUOTA_BYTES, "SIZE", "10G", "bytes of uploaded files that are kept")               \
+    X(kept, "kept", QUOTA_BYTES, "SIZE", "4G", "bytes of files of runs that are kept for an hour")
 
 enum quota_field {
 #define X(field, option, unit, placeholder, normal, help) QUOTA_##field,

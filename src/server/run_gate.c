@@ -22,6 +22,14 @@ static struct slice code_of(const struct run_job *job, struct buffer *command)
     return (struct slice){command->data ? command->data : "", command->length};
 }
 
+/* What it may leave on our disk is known only at its end: until then it is the most that can be. */
+static int64_t kept_most(const struct run_job *job, const struct limits *limits)
+{
+    return job->request.collect == RUN_COLLECT_LIST
+               ? 0
+               : limits->value[LIMIT_collect] + limits->value[LIMIT_collect_files] * RUN_ROOM_FILE_BYTES;
+}
+
 int run_gate_enter(struct run_job *job)
 {
     struct limits limits;
@@ -30,7 +38,8 @@ int run_gate_enter(struct run_job *job)
         return status;
     const struct admission_need need = {.memory_bytes = limits.value[LIMIT_memory],
                                         .millicpus = limits.value[LIMIT_cpus],
-                                        .disk_bytes = limits.value[LIMIT_disk]};
+                                        .disk_bytes = limits.value[LIMIT_disk],
+                                        .kept_bytes = kept_most(job, &limits)};
     status = gate_enter(job->exchange, &need, &job->pass);
     if (status < 0)
         return status;

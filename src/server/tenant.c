@@ -144,6 +144,13 @@ void tenant_release(const struct tenant *tenant, const struct tenant_claim *clai
     pthread_mutex_unlock(&usage->lock);
 }
 
+void tenant_adjust(const struct tenant *tenant, enum quota_field field, int64_t amount)
+{
+    pthread_mutex_lock(&tenant->usage->lock);
+    tenant->usage->used[field] += amount;
+    pthread_mutex_unlock(&tenant->usage->lock);
+}
+
 void tenant_charge_cpu(const struct tenant *tenant, int64_t cpu_us)
 {
     struct tenant_usage *usage = tenant->usage;

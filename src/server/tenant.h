@@ -50,6 +50,8 @@ struct tenant_claim {
 bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim, struct refusal *ret);
 /* Levels go back; tokens only if nothing was done for them (`refund`). */
 void tenant_release(const struct tenant *tenant, const struct tenant_claim *claim, bool refund);
+/* So much more of a level, or less, that is there whatever the quota says. */
+void tenant_adjust(const struct tenant *tenant, enum quota_field field, int64_t amount);
 void tenant_charge_cpu(const struct tenant *tenant, int64_t cpu_us);
 
 /* Its limit (QUOTA_NONE: none), and what is used of it. */

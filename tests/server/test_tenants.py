@@ -27,6 +27,7 @@ TENANTS = {  # their quotas, where they differ from the defaults
     "commander": ("--cpu-hour", "700ms"), "leaver": ("--cpu-hour", "700ms"),
     "overlapper": ("--cpu-hour", "30s"), "sleeper": ("--cpu-hour", "30s"), "straggler": ("--cpu-hour", "30s"),  # little comes back in a second
     "little-memory": ("--memory", "600M"), "little-disk": ("--disk", "150M"), "little-uploads": ("--uploads", 100000),
+    "keeper-of-files": ("--kept", "3M"),
 }
 
 
@@ -576,6 +577,30 @@ def test_bytes_of_uploads(keyed):
     answer = keyed.request("little-uploads", "PUT", "/v1/files/two", b"x" * 60000)
     assert answer.status == 429 and answer.error["code"] == "quota", answer
     assert keyed.request("little-uploads", "GET", "/v1/files").json["quota_bytes"] == 100000
+
+
+LEAVES = {"code": "open('/data/output/x', 'wb').write(b'x' * 1500000)", "collect": "url", "limits": {"collect": "2M", "collect_files": 4}}
+
+
+def test_files_that_runs_leave_count_until_they_are_gone(keyed):
+    def used():
+        return keyed.request("keeper-of-files", "GET", "/v1/stats").json["tenant"]["quotas"]["kept"]["used"]
+    refused(keyed.run("keeper-of-files", code="1", collect="url"), "kept", 422)  # the limits that a run has by itself are more
+    assert keyed.run("keeper-of-files", code="1").status == 200
+    first = keyed.run("keeper-of-files", **LEAVES)
+    assert first.status == 200 and 1500000 <= used() < 1600000
+    refused(keyed.run("keeper-of-files", **LEAVES), "kept")
+    os.kill(keyed.server.pid, signal.SIGKILL)
+    await_answer(keyed)
+    assert 1500000 <= used() < 1600000
+    refused(keyed.run("keeper-of-files", **{**LEAVES, "collect": True}), "kept")
+    room = keyed.data / "runs" / first.json["id"]
+    assert keyed.request("keeper-of-files", "GET", first.json["files"][0]["url"]).status == 200
+    os.utime(room / "tenant", (1, 1))  # its hour is over, and the next start finds it
+    os.kill(keyed.server.pid, signal.SIGKILL)
+    await_answer(keyed)
+    assert not room.exists() and used() == 0
+    assert keyed.run("keeper-of-files", **LEAVES).status == 200
 
 
 # ---- the queue ----
