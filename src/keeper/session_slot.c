@@ -116,7 +116,8 @@ struct context_options slot_options(struct slot *slot)
                                     .runs_max = INT_MAX,
                                     .output = take_output,
                                     .watch = look_around,
-                                    .data = slot};
+                                    .data = slot,
+                                    .bill = slot->session->bill};
 }
 
 struct context_options slot_sleeping_options(void)

@@ -143,8 +143,9 @@ static void line_remove(struct admission *admission, struct admission_ticket *ti
 static bool fits(const struct admission *admission, const struct admission_ticket *ticket)
 {
     const struct admission_state *state = &admission->state;
-    return state->memory_bytes + ticket->memory_bytes <= state->memory_total_bytes &&
-           state->millicpus + ticket->millicpus <= state->millicpus_total;
+    bool has_memory = state->running == 0 || state->memory_bytes + state->held_bytes + ticket->memory_bytes <=
+                                                 state->memory_total_bytes;
+    return has_memory && state->millicpus + ticket->millicpus <= state->millicpus_total;
 }
 
 static void start(struct admission *admission, struct admission_ticket *ticket)
@@ -234,7 +235,7 @@ int admission_enter(struct admission *admission, const struct tenant *tenant,
     *ret = (struct admission_ticket){.tenant = tenant};
     ret->claim.amount[QUOTA_runs] = need->runs ? need->runs : 1;
     ret->claim.amount[QUOTA_runs_minute] = ret->claim.amount[QUOTA_runs];
-    ret->claim.amount[QUOTA_memory] = need->memory_bytes;
+    ret->claim.amount[QUOTA_memory] = need->claimed_memory_bytes;
     ret->claim.amount[QUOTA_disk] = need->disk_bytes;
     ret->claim.amount[QUOTA_kept] = need->kept_bytes;
     ret->memory_bytes = at_most(need->memory_bytes, admission->options.memory_bytes);
@@ -256,6 +257,25 @@ int admission_enter(struct admission *admission, const struct tenant *tenant,
     if (claimed && status < 0)
         tenant_release(tenant, &ret->claim, true);
     return status;
+}
+
+void admission_note_held(struct admission *admission, int64_t bytes)
+{
+    pthread_mutex_lock(&admission->lock);
+    admission->state.held_bytes = bytes;
+    pump(admission);
+    pthread_mutex_unlock(&admission->lock);
+}
+
+bool admission_has_room(struct admission *admission, struct refusal *ret)
+{
+    pthread_mutex_lock(&admission->lock);
+    bool has_room = admission->state.held_bytes < admission->state.memory_total_bytes;
+    admission->state.refused_full += !has_room;
+    pthread_mutex_unlock(&admission->lock);
+    if (!has_room)
+        refuse_full(ret, "the machine is full: live sandboxes hold all the memory that there is for runs");
+    return has_room;
 }
 
 void admission_leave(struct admission *admission, struct admission_ticket *ticket, int64_t cpu_us)

@@ -40,15 +40,6 @@ int gate_refuse(struct exchange *exchange, const struct refusal *refusal)
                                 refusal->message);
 }
 
-int gate_claim(struct exchange *exchange, const struct tenant_claim *claim)
-{
-    struct refusal refusal = {0};
-    if (tenant_claim(exchange_tenant(exchange), claim, &refusal))
-        return 0;
-    gate_refuse(exchange, &refusal);
-    return -EBUSY;
-}
-
 int gate_limits(struct exchange *exchange, const struct spec *spec, struct limits *ret)
 {
     const struct policy *policy = &exchange_server(exchange)->policy;

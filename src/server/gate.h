@@ -11,7 +11,6 @@
 struct admission_need;
 struct spec;
 struct gate_pass;
-struct tenant_claim;
 
 /* Blocks until the runs may start. 0; or negative, and the answer is set: a quota (429), no room (503). */
 int gate_enter(struct exchange *exchange, const struct admission_need *need, struct gate_pass **ret);
@@ -48,6 +47,4 @@ void gate_end(struct gate_pass *pass, size_t number, const struct gate_outcome *
  * NULL; if it is NULL already, nothing happens. */
 void gate_leave(struct gate_pass **pass);
 
-/* Claims for what lives longer than a run; 0, or negative and the answer is set. */
-int gate_claim(struct exchange *exchange, const struct tenant_claim *claim);
 int gate_refuse(struct exchange *exchange, const struct refusal *refusal);

@@ -12,6 +12,7 @@
 #include "server/keeper_link.h"
 #include "server/run_room.h"
 #include "server/sandbox_files.h"
+#include "server/sandbox_gate.h"
 #include "server/sandbox_journal.h"
 #include "server/server.h"
 #include "server/store.h"
@@ -28,7 +29,13 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { DRAIN_MS = 10000, SWEEP_MS = 60000, ARENAS = 4, FILE_MAX = 1 << 20 };
+enum {
+    DRAIN_MS = 10000,
+    TOLL_MS = 1000,
+    SWEEP_TOLLS = 60, /* a sweep after so many */
+    ARENAS = 4,
+    FILE_MAX = 1 << 20,
+};
 
 static bool is_open(int fd)
 {
@@ -124,12 +131,15 @@ static int serve(struct server *server, struct error *err)
     status = door_say(server->door_fd, DOOR_READY, -1);
     /* All else is done by the connections' threads. */
     enum door_word word = DOOR_READY;
-    int fd = -1;
+    int fd = -1, tolls = 0;
     while (status == 0 && word != DOOR_STOP) {
         struct pollfd door = {.fd = server->door_fd, .events = POLLIN};
-        if (poll(&door, 1, SWEEP_MS) == 0) {
-            store_sweep(server->store, time(NULL));
-            run_rooms_sweep(server, false);
+        if (poll(&door, 1, TOLL_MS) == 0) {
+            sandbox_gate_toll(server);
+            if (++tolls % SWEEP_TOLLS == 0) {
+                store_sweep(server->store, time(NULL));
+                run_rooms_sweep(server, false);
+            }
             continue;
         }
         status = door_hear(server->door_fd, &word, &fd);

@@ -37,6 +37,7 @@ int run_gate_enter(struct run_job *job)
     if (status < 0)
         return status;
     const struct admission_need need = {.memory_bytes = limits.value[LIMIT_memory],
+                                        .claimed_memory_bytes = limits.value[LIMIT_memory],
                                         .millicpus = limits.value[LIMIT_cpus],
                                         .disk_bytes = limits.value[LIMIT_disk],
                                         .kept_bytes = kept_most(job, &limits)};

@@ -219,7 +219,8 @@ static int reply_whole(struct talk *talk)
 static int pass_gate(struct talk *talk, const json_t *lengths, struct slice body)
 {
     json_t *terms = NULL;
-    int status = sandbox_gate_enter(talk->exchange, talk->count, false, &terms, &talk->pass);
+    int status = lengths ? sandbox_gate_enter_copies(talk->exchange, talk->count, &terms, &talk->pass)
+                         : sandbox_gate_enter(talk->exchange, talk->count, false, &terms, &talk->pass);
     for (size_t i = 0, at = 0; status == 0 && i < talk->count; i++) {
         size_t length = lengths ? (size_t)json_integer_value(json_array_get(lengths, i)) : body.length;
         sandbox_gate_note(talk->exchange, talk->pass, terms, talk->reports[i].id,

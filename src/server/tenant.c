@@ -20,6 +20,8 @@ struct tenant_usage {
     pthread_mutex_t lock;
     struct quotas quotas; /* none unset */
     int64_t used[QUOTA_FIELDS];
+    int64_t elsewhere[QUOTA_FIELDS]; /* as the keeper told it last */
+    int64_t boxes_released;          /* how often */
     struct bucket buckets[QUOTA_FIELDS];
 };
 
@@ -85,7 +87,7 @@ static bool check_rate(struct tenant_usage *usage, enum quota_field field, int64
 }
 
 static bool check_level(const struct tenant_usage *usage, enum quota_field field, int64_t amount,
-                        int64_t elsewhere, struct refusal *ret)
+                        struct refusal *ret)
 {
     enum { RETRY_MS = 1000 }; /* when something of the tenant's ends, nobody knows */
     int64_t limit = usage->quotas.value[field];
@@ -93,7 +95,8 @@ static bool check_level(const struct tenant_usage *usage, enum quota_field field
         return true;
     if (amount > limit)
         return refuse_for_good(ret, field, limit, amount);
-    return usage->used[field] + elsewhere <= limit - amount || refuse_quota(ret, field, limit, RETRY_MS);
+    return usage->used[field] + usage->elsewhere[field] <= limit - amount ||
+           refuse_quota(ret, field, limit, RETRY_MS);
 }
 
 /* Less than nothing would make room that is not there, and so would a sum that overflows. */
@@ -108,18 +111,15 @@ static bool check_sense(const struct tenant_usage *usage, enum quota_field field
     return false;
 }
 
-bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim, struct refusal *ret)
+static bool claim_locked(struct tenant_usage *usage, const struct tenant_claim *claim, struct refusal *ret)
 {
-    struct tenant_usage *usage = tenant->usage;
     bool fits = true, is_run = claim->amount[QUOTA_runs] > 0;
-    pthread_mutex_lock(&usage->lock);
     for (int i = 0; fits && i < QUOTA_FIELDS; i++) {
         fits = check_sense(usage, (enum quota_field)i, claim->amount[i], ret);
         if (!fits || usage->quotas.value[i] == QUOTA_NONE)
             continue;
-        fits = quota_period_s[i]
-                   ? check_rate(usage, (enum quota_field)i, claim->amount[i], is_run, ret)
-                   : check_level(usage, (enum quota_field)i, claim->amount[i], claim->elsewhere[i], ret);
+        fits = quota_period_s[i] ? check_rate(usage, (enum quota_field)i, claim->amount[i], is_run, ret)
+                                 : check_level(usage, (enum quota_field)i, claim->amount[i], ret);
     }
     for (int i = 0; fits && i < QUOTA_FIELDS; i++) {
         if (quota_period_s[i])
@@ -127,14 +127,51 @@ bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim,
         else
             usage->used[i] += claim->amount[i];
     }
-    pthread_mutex_unlock(&usage->lock);
     return fits;
+}
+
+bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim, struct refusal *ret)
+{
+    pthread_mutex_lock(&tenant->usage->lock);
+    bool fits = claim_locked(tenant->usage, claim, ret);
+    pthread_mutex_unlock(&tenant->usage->lock);
+    return fits;
+}
+
+void tenant_note_boxes(const struct tenant *tenant, const struct tenant_claim *there)
+{
+    pthread_mutex_lock(&tenant->usage->lock);
+    memcpy(tenant->usage->elsewhere, there->amount, sizeof there->amount);
+    pthread_mutex_unlock(&tenant->usage->lock);
+}
+
+int64_t tenant_boxes_number(const struct tenant *tenant)
+{
+    pthread_mutex_lock(&tenant->usage->lock);
+    int64_t number = tenant->usage->boxes_released;
+    pthread_mutex_unlock(&tenant->usage->lock);
+    return number;
+}
+
+int tenant_claim_boxes(const struct tenant *tenant, int64_t number, const struct tenant_claim *there,
+                       const struct tenant_claim *claim, struct refusal *ret)
+{
+    struct tenant_usage *usage = tenant->usage;
+    int status = -EAGAIN;
+    pthread_mutex_lock(&usage->lock);
+    if (usage->boxes_released == number) {
+        memcpy(usage->elsewhere, there->amount, sizeof there->amount);
+        status = claim_locked(usage, claim, ret) ? 0 : -EBUSY;
+    }
+    pthread_mutex_unlock(&usage->lock);
+    return status;
 }
 
 void tenant_release(const struct tenant *tenant, const struct tenant_claim *claim, bool refund)
 {
     struct tenant_usage *usage = tenant->usage;
     pthread_mutex_lock(&usage->lock);
+    usage->boxes_released += claim->amount[QUOTA_boxes] > 0;
     for (int i = 0; i < QUOTA_FIELDS; i++) {
         if (!quota_period_s[i])
             usage->used[i] -= claim->amount[i];

@@ -41,13 +41,21 @@ const struct tenant *tenants_name(struct tenants *book, const char *name);
 /* Amounts by quota; for rates, tokens. A claim with `runs` also needs CPU time to be left. */
 struct tenant_claim {
     int64_t amount[QUOTA_FIELDS];
-    /* What there is beside the claims, counted by others: live sandboxes are the keeper's, files the store's.
-     */
-    int64_t elsewhere[QUOTA_FIELDS];
 };
 
 /* All of it or nothing: false, and why. Less than nothing is refused. */
 bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim, struct refusal *ret);
+
+/* What live sandboxes take up is counted by the keeper, beside the claims: `there`, which is noted whenever
+ * the keeper told it. Runs are let in by what it told last. */
+void tenant_note_boxes(const struct tenant *tenant, const struct tenant_claim *there);
+
+/* Who makes boxes asks for it anew. The claim is released when the keeper counts the box; one that was
+ * released after the question, and before the answer was used, would be in neither. So: take a number, ask,
+ * claim. 0; -EBUSY: refused; -EAGAIN: once more. */
+int64_t tenant_boxes_number(const struct tenant *tenant);
+int tenant_claim_boxes(const struct tenant *tenant, int64_t number, const struct tenant_claim *there,
+                       const struct tenant_claim *claim, struct refusal *ret);
 /* Levels go back; tokens only if nothing was done for them (`refund`). */
 void tenant_release(const struct tenant *tenant, const struct tenant_claim *claim, bool refund);
 /* So much more of a level, or less, that is there whatever the quota says. */

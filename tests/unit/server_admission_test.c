@@ -293,6 +293,31 @@ static void cpus_are_a_budget_too(void **state)
     house_close(&house);
 }
 
+static void what_live_boxes_hold_is_missing(void **state)
+{
+    struct house house;
+    struct refusal refusal = {0};
+    struct admission_ticket first;
+    house_open(&house, *state, 2, 100, 10000);
+    admission_note_held(house.admission, MEGABYTE);
+    assert_true(admission_has_room(house.admission, &refusal));
+    enter_now(&house, house.third, 1, &first);
+    struct visitor second = visitor_of(&house, house.third, 1, 1);
+    visitor_start(&second);
+    await_waiting(house.admission, 1);
+    admission_note_held(house.admission, 0);
+    pthread_join(second.thread, NULL);
+    assert_int_equal(second.status, 0);
+    admission_leave(house.admission, &first, 0);
+
+    admission_note_held(house.admission, 2 * MEGABYTE);
+    assert_false(admission_has_room(house.admission, &refusal));
+    assert_int_equal(refusal.status, 503);
+    enter_now(&house, house.third, 1, &first); /* alone, for boxes that wait must not keep everybody out */
+    admission_leave(house.admission, &first, 0);
+    house_close(&house);
+}
+
 static void the_machine_gives_the_budget(void **state)
 {
     (void)state;
@@ -318,6 +343,7 @@ int main(void)
         test(more_than_the_machine_has_runs_alone),
         test(a_big_run_is_passed_only_so_often),
         test(cpus_are_a_budget_too),
+        test(what_live_boxes_hold_is_missing),
         test(the_machine_gives_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,9 +134,24 @@ static void levels_are_claimed_and_released(void **state)
     assert_false(tenant_claim(acme, &three, &refusal));
     assert_int_equal(refusal.status, 422);
     tenant_release(acme, &box, false);
-    box.elsewhere[QUOTA_boxes] = 1; /* beside the one that is claimed */
+    tenant_note_boxes(acme, &box); /* beside the one that is claimed */
     assert_false(tenant_claim(acme, &box, &refusal));
     assert_int_equal(refusal.status, 429);
+    tenants_close(book.tenants);
+}
+
+static void a_box_that_the_keeper_counts_meanwhile_is_asked_for_again(void **state)
+{
+    struct book book;
+    const struct tenant *acme = acme_with(*state, &book, QUOTA_boxes, 1);
+    const struct tenant_claim box = {.amount = {[QUOTA_boxes] = 1}}, none = {{0}};
+    struct refusal refusal = {0};
+    int64_t early = tenant_boxes_number(acme); /* asked, and answered: there is none */
+    assert_int_equal(tenant_claim_boxes(acme, early, &none, &box, &refusal), 0);
+    assert_int_equal(tenant_claim_boxes(acme, early, &none, &box, &refusal), -EBUSY);
+    tenant_release(acme, &box, true); /* it is made: the answer from before is not true any more */
+    assert_int_equal(tenant_claim_boxes(acme, early, &none, &box, &refusal), -EAGAIN);
+    assert_int_equal(tenant_claim_boxes(acme, tenant_boxes_number(acme), &box, &box, &refusal), -EBUSY);
     tenants_close(book.tenants);
 }
 
@@ -262,6 +277,7 @@ int main(void)
         test(without_keys_nobody_is_let_in_where_there_is_no_single_user),
         test(changes_of_the_file_are_seen_at_once),
         test(levels_are_claimed_and_released),
+        test(a_box_that_the_keeper_counts_meanwhile_is_asked_for_again),
         test(less_than_nothing_cannot_be_claimed),
         test(a_claim_is_all_or_nothing),
         test(runs_a_minute_come_back_with_time),
