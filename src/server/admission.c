@@ -18,6 +18,7 @@ enum {
 struct admission_line {
     const struct tenant *tenant;
     struct admission_ticket *first, *last;
+    int64_t waiting;
     struct admission_line *next;
 };
 
@@ -111,6 +112,7 @@ static bool line_add(struct admission *admission, struct admission_ticket *ticke
     else
         line->first = ticket;
     line->last = ticket;
+    line->waiting++;
     admission->state.waiting++;
     return true;
 }
@@ -129,6 +131,7 @@ static void line_remove(struct admission *admission, struct admission_ticket *ti
     if (line->last == ticket)
         line->last = before;
     ticket->line = NULL;
+    line->waiting--;
     admission->state.waiting--;
     if (!line->first || served)
         line_unlink(admission, line);
@@ -223,6 +226,19 @@ static int wait_for_turn(struct admission *admission, struct admission_ticket *t
     return status;
 }
 
+/* As long as the room is not full, everybody. When it is: who has less of it than his share, or one tenant
+ * who was first would have it all. So there may be up to twice as many as its depth, and no more. */
+static bool may_wait(const struct admission *admission, const struct tenant *tenant)
+{
+    int64_t depth = admission->options.queue_depth, lines = 0, own = -1;
+    for (const struct admission_line *line = admission->lines; line; line = line->next, lines++)
+        if (line->tenant == tenant)
+            own = line->waiting;
+    if (admission->state.waiting < depth || own < 0)
+        return admission->state.waiting < 2 * depth;
+    return own < depth / lines && admission->state.waiting < 2 * depth;
+}
+
 static int64_t at_most(int64_t value, int64_t most)
 {
     return value < most ? value : most;
@@ -247,7 +263,7 @@ int admission_enter(struct admission *admission, const struct tenant *tenant,
         admission->state.refused_quota++;
     } else if (!admission->lines && fits(admission, ret)) {
         start(admission, ret);
-    } else if (admission->state.waiting >= admission->options.queue_depth) {
+    } else if (!may_wait(admission, tenant)) {
         admission->state.refused_full++;
         status = refuse_full(ret_refusal, "the machine is busy, and as many runs as may are waiting");
     } else {

@@ -6,8 +6,8 @@
  * what they hold at the moment is missing in it. When there is not enough, runs wait: each tenant has a line
  * of its own, first come first served, and the lines take turns, so who sends a thousand runs makes nobody
  * wait but himself. A big run whose turn it is may be passed by small ones of others that fit, but only so
- * often; then the machine is emptied for it. The waiting has a depth (of all lines together) and a deadline;
- * past either the answer is 503 with Retry-After.
+ * often; then the machine is emptied for it. The waiting has a depth (of all lines together, of which each
+ * has its share) and a deadline; past either the answer is 503 with Retry-After.
  *
  * What a tenant may have at one time is claimed first (tenant.h), for those that wait too: one tenant cannot
  * fill the waiting room. */
