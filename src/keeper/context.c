@@ -357,6 +357,11 @@ const struct limits *context_limits(const struct context *context)
     return &context->limits;
 }
 
+enum isolation context_isolation(const struct context *context)
+{
+    return context->spec->isolation;
+}
+
 const struct result *context_result(struct context *context)
 {
     pthread_mutex_lock(&context->lock);

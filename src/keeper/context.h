@@ -173,6 +173,7 @@ void context_look(struct context *context, struct context_usage *ret);
 
 /* The limits that its box and its runs have. */
 const struct limits *context_limits(const struct context *context);
+enum isolation context_isolation(const struct context *context);
 
 /* A fresh interpreter with the same spec and limits, whether the old one is alive or not: all variables and
  * files are gone, and all its runs are there again. When it fails the context is dead, and may be restarted

@@ -137,6 +137,8 @@ struct session_order {
 /* What came of a run, in words. */
 struct session_outcome {
     struct context_outcome is;
+    char language[32];
+    enum isolation isolation;
     char detail[512]; /* of a death */
 };
 

@@ -35,7 +35,9 @@ void gate_note(struct gate_pass *pass, struct exchange *exchange, const struct g
  * NULL. */
 struct gate_outcome {
     const char *cause, *detail;
-    int exit_code; /* -1: none */
+    const char *refusal;              /* it was refused after it was noted, with this code, and did not run */
+    const char *language, *isolation; /* what it ran in; NULL: as it was noted */
+    int exit_code;                    /* -1: none */
     const struct result_usage *usage;
     const int64_t *charge_us; /* CPU time that the tenant is charged with; NULL: that of `usage` */
     const json_t *files;

@@ -105,8 +105,10 @@ static int take_frame(struct talk *talk, const json_t *frame, struct slice body,
     bool is_whole = talk->is_branched && !branch; /* the end of all of them, or their refusal */
     if (is_whole) {
         talk->is_over = true;
-        gate_leave(&talk->pass);
         talk->refusal = json_incref(json_object_get(frame, "error"));
+        for (size_t i = 0; talk->refusal && i < talk->count; i++)
+            sandbox_gate_refuse(talk->pass, i, talk->refusal);
+        gate_leave(&talk->pass);
         return 0;
     }
     if (index < 0 || (size_t)index >= talk->count)
@@ -122,6 +124,8 @@ static int take_frame(struct talk *talk, const json_t *frame, struct slice body,
     count_run(talk, report);
     if (report->outcome)
         sandbox_gate_end(talk->pass, (size_t)index, report->outcome);
+    else
+        sandbox_gate_refuse(talk->pass, (size_t)index, report->refusal);
     if (talk->is_over)
         gate_leave(&talk->pass);
     if (events && !(talk->refusal && !talk->is_branched))

@@ -88,12 +88,25 @@ void sandbox_gate_end(struct gate_pass *pass, size_t number, const json_t *outco
                                        .disk_bytes = number_of(outcome, "disk_bytes")};
     const int64_t charge_us = number_of(outcome, "charge_us");
     const json_t *code = json_object_get(outcome, "exit_code");
-    const struct gate_outcome end = {.cause = json_string_value(json_object_get(outcome, "cause")),
+    const struct gate_outcome end = {.language = json_string_value(json_object_get(outcome, "language")),
+                                     .isolation = json_string_value(json_object_get(outcome, "isolation")),
+                                     .cause = json_string_value(json_object_get(outcome, "cause")),
                                      .detail = json_string_value(json_object_get(outcome, "detail")),
                                      .exit_code = json_is_integer(code) ? (int)json_integer_value(code) : -1,
                                      .usage = &usage,
                                      .charge_us = &charge_us};
     gate_end(pass, number, &end);
+}
+
+void sandbox_gate_refuse(struct gate_pass *pass, size_t number, const json_t *refusal)
+{
+    json_t *answer = sandbox_refusal_to_json(refusal), *error = json_object_get(answer, "error");
+    const char *code = json_string_value(json_object_get(error, "code"));
+    const struct gate_outcome outcome = {
+        .refusal = code, .detail = json_string_value(json_object_get(error, "message")), .exit_code = -1};
+    if (code && strcmp(code, "host_failure") != 0) /* that is what is written if nothing is said */
+        gate_end(pass, number, &outcome);
+    json_decref(answer);
 }
 
 void sandbox_gate_leave_command(struct gate_pass **pass, const json_t *end, int64_t charge_us,

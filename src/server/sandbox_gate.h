@@ -24,6 +24,9 @@ void sandbox_gate_note(struct exchange *exchange, struct gate_pass *pass, const 
 /* The end of a run, by the keeper's outcome. */
 void sandbox_gate_end(struct gate_pass *pass, size_t number, const json_t *outcome);
 
+/* The keeper refused it after all, and it did not run. */
+void sandbox_gate_refuse(struct gate_pass *pass, size_t number, const json_t *refusal);
+
 /* The end of a command that was let in at `started_us`, by the keeper's last word: NULL if there was none,
  * and charge_us -1. */
 void sandbox_gate_leave_command(struct gate_pass **pass, const json_t *end, int64_t charge_us,

@@ -1,4 +1,5 @@
 """Keys, tenants, the queue, Idempotency-Key and the audit log, on a server with keys."""
+import base64
 import concurrent.futures
 import hashlib
 import json
@@ -459,3 +460,41 @@ def test_runs_of_sandboxes_have_lines_too(keyed, belongings):
     for code, result in zip(("print(1)", "1 / 0"), many):
         (line,) = keyed.audit(run=result["id"])
         assert line["code_sha256"] == hashlib.sha256(code.encode()).hexdigest()
+
+
+def lines_of(keyed, code):
+    return keyed.audit(code_sha256=hashlib.sha256(code).hexdigest())
+
+
+def test_what_is_refused_did_not_fail_by_the_host(keyed, belongings):
+    answer = keyed.run("alice", code="'refused'", isolation="process", isolation_min="container")
+    assert answer.status == 422, answer
+    events = keyed.run("alice", code="'refused'", isolation="process", isolation_min="container", stream=True)
+    assert {(line["cause"], line["error"]) for line in lines_of(keyed, b"'refused'")} == {("refused", "unprocessable")}, events
+    path = f"/v1/sandboxes/{belongings['sandbox']}"
+    assert keyed.request("alice", "POST", f"{path}/run", {"code": "'no context'", "context": "ctx_none"}).status == 404
+    assert [(line["cause"], line["error"]) for line in lines_of(keyed, b"'no context'")] == [("refused", "not_found")]
+    assert keyed.request("alice", "POST", f"{path}/fork", {"context": "ctx_none", "runs": [{"code": "'no copies'"}]}).status == 404
+    assert [(line["cause"], line["error"]) for line in lines_of(keyed, b"'no copies'")] == [("refused", "not_found")]
+    short = keyed.request("alice", "POST", "/v1/sandboxes", {"runs_max": 1}).json["id"]
+    codes = [keyed.request("alice", "POST", f"/v1/sandboxes/{short}/run", {"code": "'one run'"}).status for _ in range(2)]
+    assert codes == [200, 409] and sorted(line["cause"] for line in lines_of(keyed, b"'one run'")) == ["exit", "refused"]
+    keyed.request("alice", "DELETE", f"/v1/sandboxes/{short}")
+    assert not keyed.audit(cause="host_failure", endpoint="POST /v1/sandboxes/{id}/run")
+
+
+def test_lines_say_what_ran_and_in_what(keyed, belongings):
+    code = b"print('as bytes')"
+    result = keyed.run("alice", code_base64=base64.b64encode(code).decode(), isolation="process").json
+    (line,) = keyed.audit(run=result["id"])
+    assert line["code_sha256"] == hashlib.sha256(code).hexdigest()
+    assert line["language"] == "python" and line["isolation"] == result["isolation"] == "process"
+    result = keyed.run("alice", command=["true"]).json
+    (line,) = keyed.audit(run=result["id"])
+    assert "language" not in line and line["isolation"] == result["isolation"]
+    path = f"/v1/sandboxes/{belongings['sandbox']}"
+    context = keyed.request("alice", "POST", f"{path}/contexts", {"language": "bash"}).json["id"]
+    result = keyed.request("alice", "POST", f"{path}/run", {"code": "echo 1", "context": context}).json
+    (line,) = keyed.audit(run=result["id"])
+    assert line["language"] == "bash" and line["isolation"] == "container"
+    assert keyed.request("alice", "DELETE", f"{path}/contexts/{context}").status == 204
