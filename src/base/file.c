@@ -76,6 +76,13 @@ int file_read_whole(int dir_fd, const char *path, size_t limit_bytes, struct buf
     }
 }
 
+bool file_is_same_version(const struct stat *one, const struct stat *other)
+{
+    return one->st_ino == other->st_ino && one->st_size == other->st_size &&
+           one->st_mtim.tv_sec == other->st_mtim.tv_sec && one->st_mtim.tv_nsec == other->st_mtim.tv_nsec &&
+           one->st_ctim.tv_sec == other->st_ctim.tv_sec && one->st_ctim.tv_nsec == other->st_ctim.tv_nsec;
+}
+
 int file_make_directories(const char *path, unsigned mode)
 {
     char partial[PATH_MAX];

@@ -5,7 +5,9 @@
 #include "base/error.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 /* Writes all of it, also across short writes and EINTR. 0 or a negative errno. */
@@ -19,6 +21,9 @@ int file_read_attribute(int dir_fd, const char *path, char *into, size_t size);
 
 /* The whole file; more than limit_bytes is -EFBIG. */
 int file_read_whole(int dir_fd, const char *path, size_t limit_bytes, struct buffer *ret);
+
+/* Was nothing written or put in its place between these two looks? Zeroes stand for no file. */
+bool file_is_same_version(const struct stat *one, const struct stat *other);
 
 /* mkdir -p of an absolute or relative path. An existing directory is fine. */
 int file_make_directories(const char *path, unsigned mode);

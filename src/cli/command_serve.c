@@ -10,6 +10,7 @@
 #include "keeper/front.h"
 #include "keeper/record.h"
 #include "keeper/session.h"
+#include "server/keys.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -155,16 +156,26 @@ static int open_socket(struct place *place, struct error *err)
     return take_fd(&fd);
 }
 
-static bool has_keys(int data_fd)
+/* Keys themselves: a file that has only quotas in it lets nobody in. */
+static int look_for_keys(struct front *front, struct error *err)
 {
-    struct stat there;
-    return fstatat(data_fd, "keys", &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_size > 0;
+    struct key_file file;
+    int status = keys_load(front->data_fd, &file, &front->keys_version, err);
+    if (status < 0)
+        return status;
+    front->has_no_keys = file.key_count == 0;
+    keys_free(&file);
+    if (!front->is_local && front->has_no_keys)
+        return error_spec(err, "listen",
+                          "listen: whoever reaches this address could run code; make a key first: `cloche "
+                          "key add`");
+    return 0;
 }
 
 struct greeting {
     const struct serve_options *given;
     const struct place *place;
-    bool keys;
+    const struct front *front;
 };
 
 static void greet(void *data, int deaths)
@@ -185,7 +196,8 @@ static void greet(void *data, int deaths)
     fprintf(stderr, "cloche: serving on %s://%s%s%s:%u (%s; data in %s)\n",
             greeting->given->certificate ? "https" : "http", is_six ? "[" : "", host, is_six ? "]" : "",
             ntohs(is_six ? address->six.sin6_port : address->four.sin_port),
-            greeting->keys ? "with keys" : "single-user: no keys are asked for", greeting->place->data);
+            greeting->front->has_no_keys ? "single-user: no keys are asked for" : "with keys",
+            greeting->place->data);
     fflush(stderr);
 }
 
@@ -229,10 +241,9 @@ static int prepare(const struct serve_options *given, struct place *place, struc
     status = data_directory_lock(front->data_fd, place->data, err);
     if (status < 0)
         return status;
-    if (!front->is_local && !has_keys(front->data_fd))
-        return error_spec(err, "listen",
-                          "listen: whoever reaches this address could run code; make a key first: `cloche "
-                          "key add`");
+    status = look_for_keys(front, err);
+    if (status < 0)
+        return status;
     front->listen_fd = open_socket(place, err);
     return front->listen_fd < 0 ? error_context(err, "listen: %.64s", given->listen ? given->listen : "") : 0;
 }
@@ -285,7 +296,7 @@ static int serve(struct serve_options *given, struct error *err)
         status = service_open_inside(pool, &service, err);
     if (status == 0)
         service_keep_sessions(service, sessions);
-    struct greeting greeting = {given, &place, front.data_fd >= 0 && has_keys(front.data_fd)};
+    struct greeting greeting = {given, &place, &front};
     if (status == 0)
         thread_start(NULL, 0, reap_leftovers, NULL); /* the end does not wait for it */
     if (status == 0)

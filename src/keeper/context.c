@@ -260,7 +260,8 @@ static void stop(struct context *context)
     context->measured = (struct measurement){0};
     context->peak_memory_bytes = 0;
     cpu_account_put(context->cpu_account);
-    context->cpu_account = cpu_account_new(); /* without memory nothing is charged, and all else goes on */
+    context->cpu_account =
+        cpu_account_new(context->options.bill); /* without memory nothing is charged, and all else goes on */
     uint64_t discarded;
     (void)!read(context->cancel_fd, &discarded, sizeof discarded);
     pthread_mutex_unlock(&context->lock);
@@ -309,8 +310,9 @@ struct context *context_make(struct spec *spec, const struct policy *policy,
                                 .control_fd = -1,
                                 .stream_fd = {-1, -1},
                                 .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
-                                .cpu_account = cpu_account_new(),
                                 .lock = PTHREAD_MUTEX_INITIALIZER};
+    cpu_bill_hold(context->options.bill);
+    context->cpu_account = cpu_account_new(context->options.bill);
     if (context->options.lifetime_ms <= 0)
         context->options.lifetime_ms = CONTEXT_LIFETIME_DEFAULT_MS;
     if (context->options.idle_ms <= 0)
@@ -355,6 +357,11 @@ const struct limits *context_limits(const struct context *context)
     return &context->limits;
 }
 
+enum isolation context_isolation(const struct context *context)
+{
+    return context->spec->isolation;
+}
+
 const struct result *context_result(struct context *context)
 {
     pthread_mutex_lock(&context->lock);
@@ -395,6 +402,7 @@ void context_close(struct context *context)
     if (context->parent)
         context_release(context->parent);
     cpu_account_put(context->cpu_account);
+    cpu_bill_put(context->options.bill);
     pthread_mutex_destroy(&context->lock);
     pthread_cond_destroy(&context->changed);
     free(context);

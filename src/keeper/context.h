@@ -57,6 +57,7 @@ struct context_options {
      * NULL. */
     void (*watch)(void *data, const struct context_usage *usage);
     void *data;
+    struct cpu_bill *bill; /* of CPU time that no run or command is charged with; held. May be NULL */
 };
 
 /* Takes the spec (which must not have code or a command), also when it fails; the policy must outlive the
@@ -120,6 +121,9 @@ struct context_command {
 /* The account of its box, noted anew; to be put back. From any thread. */
 struct cpu_account *context_cpu_account(struct context *context);
 
+/* Puts on the bill what its box used and nobody was charged with. Returns the memory that the box holds. */
+int64_t context_settle(struct context *context);
+
 /* Starts it; from any thread. *ret_socket is for beside_signal and beside_take_end (engine/beside.h); who
  * closes it, kills the command. */
 int context_exec(struct context *context, const struct context_command *command, int *ret_socket,
@@ -169,6 +173,7 @@ void context_look(struct context *context, struct context_usage *ret);
 
 /* The limits that its box and its runs have. */
 const struct limits *context_limits(const struct context *context);
+enum isolation context_isolation(const struct context *context);
 
 /* A fresh interpreter with the same spec and limits, whether the old one is alive or not: all variables and
  * files are gone, and all its runs are there again. When it fails the context is dead, and may be restarted

@@ -231,6 +231,17 @@ struct cpu_account *context_cpu_account(struct context *context)
     return account;
 }
 
+int64_t context_settle(struct context *context)
+{
+    pthread_mutex_lock(&context->lock);
+    struct measurement now = measure_now(context);
+    cpu_account_note(context->cpu_account, total_cpu_us(context, &now), false);
+    cpu_account_settle(context->cpu_account);
+    int64_t memory_bytes = context->is_over ? 0 : now.memory_bytes;
+    pthread_mutex_unlock(&context->lock);
+    return memory_bytes;
+}
+
 static void count_usage(const struct context *context, struct context_outcome *outcome)
 {
     const struct result *result = context->is_over ? context->result : NULL;

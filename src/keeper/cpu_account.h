@@ -2,8 +2,9 @@
  *
  * Runs and commands in one box overlap, and each is told what the box used meanwhile; a quota must not count
  * that twice. So whoever ends is charged with what nobody was charged with before. What a box uses between
- * them is for the next one; what it used before the first is for nobody. An account outlives its box: a
- * command that took its box away with it, or lost it, still finds the sum. All functions take NULL. */
+ * them is for the next one, or for the bill of the box's owner, whichever comes first: nothing that goes on
+ * in a box behind its runs is for nobody. Only what it used before the first is. An account outlives its box:
+ * a command that took its box away with it, or lost it, still finds the sum. All functions take NULL. */
 #pragma once
 
 #include <stdbool.h>
@@ -11,10 +12,24 @@
 
 struct cpu_account;
 
+/* What an owner of boxes is still to be charged with. */
+struct cpu_bill;
+
 /* NULL without memory. */
-struct cpu_account *cpu_account_new(void);
+struct cpu_bill *cpu_bill_new(void);
+struct cpu_bill *cpu_bill_hold(struct cpu_bill *bill);
+void cpu_bill_put(struct cpu_bill *bill);
+
+/* What is on it, and is the caller's now. */
+int64_t cpu_bill_take_us(struct cpu_bill *bill);
+
+/* NULL without memory. The bill gets the rest when nobody holds the account any more; NULL: nobody does. */
+struct cpu_account *cpu_account_new(struct cpu_bill *bill);
 struct cpu_account *cpu_account_hold(struct cpu_account *account);
 void cpu_account_put(struct cpu_account *account);
+
+/* Puts on the bill what nobody was charged with yet. */
+void cpu_account_settle(struct cpu_account *account);
 
 /* Somebody begins: the first one is not charged with what was used before. */
 void cpu_account_begin(struct cpu_account *account, int64_t used_us);

@@ -133,11 +133,11 @@ static int give_up_privileges(uid_t owner)
     return status;
 }
 
-static void become_server(const struct front *front, int door_fd, uid_t owner, int report_fd)
+static void become_server(const struct front *front, const char *place, int door_fd, uid_t owner,
+                          int report_fd)
 {
     int program_fd = front->program_fd;
-    char *const arguments[] = {(char *)(uintptr_t) "cloche-server",
-                               (char *)(uintptr_t)(front->is_local ? "local" : "public"),
+    char *const arguments[] = {(char *)(uintptr_t) "cloche-server", (char *)(uintptr_t)place,
                                (char *)(uintptr_t)(front->config_name ? front->config_name : ""), NULL};
     char *const environment[] = {(char *)(uintptr_t) "LANG=C.UTF-8", NULL};
     int status = place_descriptors(front, door_fd, &program_fd, &report_fd);
@@ -159,6 +159,20 @@ static void become_server(const struct front *front, int door_fd, uid_t owner, i
     _exit(127);
 }
 
+static const char *place_of(const struct front *front)
+{
+    struct stat now = {0};
+    if (!front->is_local)
+        return FRONT_PUBLIC;
+    if (fstatat(front->data_fd, "keys", &now, AT_SYMLINK_NOFOLLOW) < 0) {
+        if (errno != ENOENT)
+            return FRONT_LOCAL;
+        now = (struct stat){0};
+    }
+    return front->has_no_keys && file_is_same_version(&now, &front->keys_version) ? FRONT_SINGLE_USER
+                                                                                  : FRONT_LOCAL;
+}
+
 static int start(const struct front *front, struct child *ret, struct error *err)
 {
     int door[2], report[2], pidfd = -1, failure = 0;
@@ -169,9 +183,10 @@ static int start(const struct front *front, struct child *ret, struct error *err
         return error_host(err, -errno, "cannot make a pipe");
     scope_fd read_end = report[0], write_end = report[1];
     uid_t owner = data_directory_owner();
+    const char *place = place_of(front);
     pid_t pid = process_clone(0, -1, &pidfd);
     if (pid == 0)
-        become_server(front, theirs, owner, write_end);
+        become_server(front, place, theirs, owner, write_end);
     if (pid < 0)
         return error_host(err, (int)pid, "cannot start the server");
     scope_close_fd(&write_end);

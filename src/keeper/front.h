@@ -10,6 +10,8 @@
 
 #include "keeper/service.h"
 
+#include <sys/stat.h>
+
 /* Where the server finds what it is given. */
 enum front_descriptor {
     FRONT_LISTEN = 3,
@@ -22,12 +24,22 @@ enum front_descriptor {
     FRONT_DESCRIPTORS_END,
 };
 
+/* Its first argument. */
+#define FRONT_PUBLIC      "public"      /* on an address that others can reach */
+#define FRONT_LOCAL       "local"       /* on loopback only, with keys */
+#define FRONT_SINGLE_USER "single-user" /* on loopback only, and there were no keys when it began */
+
 struct front {
     int program_fd;          /* cloche-server */
     const char *config_name; /* for messages */
     int listen_fd, data_fd;
     int config_fd, certificate_fd, key_fd, pyodide_fd; /* -1: none */
     bool is_local;                                     /* on loopback only */
+    /* There were no keys when serving began, and this was their file (zeroes: none). A server that is started
+     * anew has a single user only if nobody has touched it since: keys that were made and removed again must
+     * not leave the door open. */
+    bool has_no_keys;
+    struct stat keys_version;
 };
 
 /* Opens a program of ours, such as cloche-server: beside this one, or where it is installed. */

@@ -146,6 +146,7 @@ struct session *session_add(struct session_table *table, const struct session_te
     }
     session->table = table;
     take_limits(session);
+    session->bill = owner_bill(table, session->owner);
     session->number = ++table->made;
     session->created_ms = clock_unix_ms();
     session->opened_us = session->idle_since_us = clock_monotonic_us();
@@ -452,6 +453,7 @@ void session_table_close(struct session_table *table)
     pthread_mutex_unlock(&table->lock);
     warm_close(table->warm);
     free_all(table->sessions);
+    owners_free(table);
     pthread_mutex_destroy(&table->lock);
     pthread_cond_destroy(&table->changed);
     free(table);

@@ -73,9 +73,14 @@ json_t *session_to_json(struct session *session, bool with_usage);
 
 /* What sessions of an owner take up: their boxes, asleep or not, and what those may write to disk. */
 struct session_sum {
-    int64_t boxes, disk_bytes;
+    int64_t boxes, disk_bytes, memory_bytes; /* bytes: their limits */
 };
 struct session_sum session_sum_of_owner(struct session_table *table, const char *owner);
+
+/* What sessions use that no run or command is charged with: {"held_bytes", "owners": {NAME: {"cpu_us",
+ * "boxes", "disk_bytes", "memory_bytes"}}}. cpu_us is told once. Held is what boxes hold in which nothing
+ * runs. */
+json_t *session_toll(struct session_table *table);
 
 /* The limits of each of its boxes, and how many it has that run. */
 void session_limits(struct session *session, struct limits *ret, int64_t *ret_boxes);
@@ -132,6 +137,8 @@ struct session_order {
 /* What came of a run, in words. */
 struct session_outcome {
     struct context_outcome is;
+    char language[32];
+    enum isolation isolation;
     char detail[512]; /* of a death */
 };
 

@@ -1,9 +1,11 @@
 /* The inside of sessions, for the files that make them up: session.c (the list, deadlines, ends),
  * session_slot.c (contexts and runs), session_fork.c (forks, branches, checkpoints), session_state.c (what is
- * told of them), session_warm.c (interpreters that were warmed up). */
+ * told of them), session_toll.c (what they use behind their runs), session_warm.c (interpreters that were
+ * warmed up). */
 #pragma once
 
 #include "base/identifier.h"
+#include "keeper/cpu_account.h"
 #include "keeper/session.h"
 
 #include <pthread.h>
@@ -46,12 +48,20 @@ struct point {
     size_t part_count;
 };
 
+/* Whose sessions there are or were; lives as long as the table. */
+struct session_owner {
+    struct session_owner *next;
+    struct cpu_bill *bill;
+    char name[];
+};
+
 struct session {
     struct session *next;
     struct session_table *table;
     char id[IDENTIFIER_SIZE], parent[IDENTIFIER_SIZE];
     int64_t number; /* in the order in which they were made */
     char *owner;
+    struct cpu_bill *bill; /* the owner's, who outlives it */
     json_t *spec;
     struct limits limits; /* of each of its boxes */
     char *about;          /* JSON text; NULL: none */
@@ -88,6 +98,7 @@ struct session_table {
     struct session *sessions, **last;
     int alive;
     int64_t made;
+    struct session_owner *owners;
 };
 
 int64_t clock_unix_ms(void);
@@ -100,8 +111,15 @@ void session_tell(struct session *session, const char *what, json_t *more);
 struct session *session_add(struct session_table *table, const struct session_terms *terms,
                             struct error *err);
 
+/* What it takes up; nothing once it is over. With the lock held. */
+struct session_sum session_sum(const struct session *session);
+
 /* It has its contexts, and its time begins. With the lock held. */
 void session_begin(struct session *session);
+
+/* Where that owner's CPU time goes that nobody is charged with; NULL without memory. With the lock held. */
+struct cpu_bill *owner_bill(struct session_table *table, const char *name);
+void owners_free(struct session_table *table);
 
 /* -ESTALE when it ends or has ended. With the lock held. */
 int session_check_alive(const struct session *session, struct error *err);

@@ -114,7 +114,8 @@ static json_t *outcome_to_json(const struct session_outcome *outcome, json_t *gu
 {
     const struct context_outcome *is = &outcome->is;
     json_t *object =
-        json_pack("{s:s, s:s, s:I, s:I, s:b, s:I, s:b, s:I, s:I, s:I, s:I, s:I}", "status",
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:I, s:b, s:I, s:I, s:I, s:I, s:I}", "language",
+                  outcome->language, "isolation", isolation_names[outcome->isolation], "status",
                   runner_status_names[is->status], "cause", cause_names[is->cause], "exit_code",
                   (json_int_t)is->exit_code, "duration_us", (json_int_t)is->duration_us, "timed_out",
                   is->timed_out, "truncated_bytes", (json_int_t)is->truncated_bytes, "died", is->died,

@@ -139,13 +139,18 @@ static int answer_look(struct session_request *request)
 static json_t *count_to_json(const struct session_request *request)
 {
     struct session_sum sum = session_sum_of_owner(request->table, request->owner);
-    return json_pack("{s:I, s:I}", "owner_boxes", (json_int_t)sum.boxes, "owner_disk_bytes",
-                     (json_int_t)sum.disk_bytes);
+    return json_pack("{s:I, s:I, s:I}", "owner_boxes", (json_int_t)sum.boxes, "owner_disk_bytes",
+                     (json_int_t)sum.disk_bytes, "owner_memory_bytes", (json_int_t)sum.memory_bytes);
 }
 
 static int answer_count(struct session_request *request)
 {
     return request_reply(request, count_to_json(request));
+}
+
+static int answer_toll(struct session_request *request)
+{
+    return request_reply(request, session_toll(request->table));
 }
 
 /* What a run or a copy of it takes up. */
@@ -329,6 +334,7 @@ static const struct {
     {"session.open", answer_open, NO_SESSION},
     {"session.list", answer_list, NO_SESSION},
     {"session.count", answer_count, NO_SESSION},
+    {"session.toll", answer_toll, NO_SESSION},
     {"session.terms", answer_terms, LIVE_SESSION},
     {"session.look", answer_look, ANY_SESSION},
     {"session.close", answer_close, ANY_SESSION},

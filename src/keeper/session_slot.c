@@ -116,7 +116,8 @@ struct context_options slot_options(struct slot *slot)
                                     .runs_max = INT_MAX,
                                     .output = take_output,
                                     .watch = look_around,
-                                    .data = slot};
+                                    .data = slot,
+                                    .bill = slot->session->bill};
 }
 
 struct context_options slot_sleeping_options(void)
@@ -450,6 +451,8 @@ int slot_run(struct slot *slot, const struct session_order *order, const struct 
     *ret = (struct session_outcome){0};
     if (!slot->context)
         return refuse(err, -EPIPE, "context", "the context could not be started: restart it");
+    snprintf(ret->language, sizeof ret->language, "%s", slot->language);
+    ret->isolation = context_isolation(slot->context);
     if (order->code.length > SPEC_CODE_MAX)
         return error_spec(err, "code", "code: %zu bytes are more than the %d that are allowed",
                           order->code.length, SPEC_CODE_MAX);

@@ -79,18 +79,28 @@ static int64_t count_slots(const struct session *session)
     return count ? count : 1; /* it is on its way */
 }
 
+/* With the lock held. */
+struct session_sum session_sum(const struct session *session)
+{
+    int64_t boxes = session->is_over ? 0 : count_slots(session);
+    for (const struct point *point = session->points; boxes && point; point = point->next)
+        boxes += (int64_t)point->part_count;
+    return (struct session_sum){.boxes = boxes,
+                                .disk_bytes = boxes * session->limits.value[LIMIT_disk],
+                                .memory_bytes = boxes * session->limits.value[LIMIT_memory]};
+}
+
 struct session_sum session_sum_of_owner(struct session_table *table, const char *owner)
 {
     struct session_sum sum = {0};
     pthread_mutex_lock(&table->lock);
     for (const struct session *at = table->sessions; at; at = at->next) {
-        if (at->is_over || strcmp(at->owner, owner) != 0)
+        if (strcmp(at->owner, owner) != 0)
             continue;
-        int64_t boxes = count_slots(at);
-        for (const struct point *point = at->points; point; point = point->next)
-            boxes += (int64_t)point->part_count;
-        sum.boxes += boxes;
-        sum.disk_bytes += boxes * at->limits.value[LIMIT_disk];
+        struct session_sum one = session_sum(at);
+        sum.boxes += one.boxes;
+        sum.disk_bytes += one.disk_bytes;
+        sum.memory_bytes += one.memory_bytes;
     }
     pthread_mutex_unlock(&table->lock);
     return sum;

@@ -18,6 +18,7 @@ enum {
 struct admission_line {
     const struct tenant *tenant;
     struct admission_ticket *first, *last;
+    int64_t waiting;
     struct admission_line *next;
 };
 
@@ -111,6 +112,7 @@ static bool line_add(struct admission *admission, struct admission_ticket *ticke
     else
         line->first = ticket;
     line->last = ticket;
+    line->waiting++;
     admission->state.waiting++;
     return true;
 }
@@ -129,6 +131,7 @@ static void line_remove(struct admission *admission, struct admission_ticket *ti
     if (line->last == ticket)
         line->last = before;
     ticket->line = NULL;
+    line->waiting--;
     admission->state.waiting--;
     if (!line->first || served)
         line_unlink(admission, line);
@@ -143,8 +146,9 @@ static void line_remove(struct admission *admission, struct admission_ticket *ti
 static bool fits(const struct admission *admission, const struct admission_ticket *ticket)
 {
     const struct admission_state *state = &admission->state;
-    return state->memory_bytes + ticket->memory_bytes <= state->memory_total_bytes &&
-           state->millicpus + ticket->millicpus <= state->millicpus_total;
+    bool has_memory = state->running == 0 || state->memory_bytes + state->held_bytes + ticket->memory_bytes <=
+                                                 state->memory_total_bytes;
+    return has_memory && state->millicpus + ticket->millicpus <= state->millicpus_total;
 }
 
 static void start(struct admission *admission, struct admission_ticket *ticket)
@@ -222,6 +226,19 @@ static int wait_for_turn(struct admission *admission, struct admission_ticket *t
     return status;
 }
 
+/* As long as the room is not full, everybody. When it is: who has less of it than his share, or one tenant
+ * who was first would have it all. So there may be up to twice as many as its depth, and no more. */
+static bool may_wait(const struct admission *admission, const struct tenant *tenant)
+{
+    int64_t depth = admission->options.queue_depth, lines = 0, own = -1;
+    for (const struct admission_line *line = admission->lines; line; line = line->next, lines++)
+        if (line->tenant == tenant)
+            own = line->waiting;
+    if (admission->state.waiting < depth || own < 0)
+        return admission->state.waiting < 2 * depth;
+    return own < depth / lines && admission->state.waiting < 2 * depth;
+}
+
 static int64_t at_most(int64_t value, int64_t most)
 {
     return value < most ? value : most;
@@ -234,8 +251,9 @@ int admission_enter(struct admission *admission, const struct tenant *tenant,
     *ret = (struct admission_ticket){.tenant = tenant};
     ret->claim.amount[QUOTA_runs] = need->runs ? need->runs : 1;
     ret->claim.amount[QUOTA_runs_minute] = ret->claim.amount[QUOTA_runs];
-    ret->claim.amount[QUOTA_memory] = need->memory_bytes;
+    ret->claim.amount[QUOTA_memory] = need->claimed_memory_bytes;
     ret->claim.amount[QUOTA_disk] = need->disk_bytes;
+    ret->claim.amount[QUOTA_kept] = need->kept_bytes;
     ret->memory_bytes = at_most(need->memory_bytes, admission->options.memory_bytes);
     ret->millicpus = at_most(need->millicpus, admission->options.millicpus);
     bool claimed = tenant_claim(tenant, &ret->claim, ret_refusal);
@@ -245,7 +263,7 @@ int admission_enter(struct admission *admission, const struct tenant *tenant,
         admission->state.refused_quota++;
     } else if (!admission->lines && fits(admission, ret)) {
         start(admission, ret);
-    } else if (admission->state.waiting >= admission->options.queue_depth) {
+    } else if (!may_wait(admission, tenant)) {
         admission->state.refused_full++;
         status = refuse_full(ret_refusal, "the machine is busy, and as many runs as may are waiting");
     } else {
@@ -255,6 +273,25 @@ int admission_enter(struct admission *admission, const struct tenant *tenant,
     if (claimed && status < 0)
         tenant_release(tenant, &ret->claim, true);
     return status;
+}
+
+void admission_note_held(struct admission *admission, int64_t bytes)
+{
+    pthread_mutex_lock(&admission->lock);
+    admission->state.held_bytes = bytes;
+    pump(admission);
+    pthread_mutex_unlock(&admission->lock);
+}
+
+bool admission_has_room(struct admission *admission, struct refusal *ret)
+{
+    pthread_mutex_lock(&admission->lock);
+    bool has_room = admission->state.held_bytes < admission->state.memory_total_bytes;
+    admission->state.refused_full += !has_room;
+    pthread_mutex_unlock(&admission->lock);
+    if (!has_room)
+        refuse_full(ret, "the machine is full: live sandboxes hold all the memory that there is for runs");
+    return has_room;
 }
 
 void admission_leave(struct admission *admission, struct admission_ticket *ticket, int64_t cpu_us)

@@ -71,6 +71,7 @@ static int answer_whole(struct run_job *job)
         status = run_job_finish(job, &text, &err);
     } else {
         atomic_fetch_add(&job->server->metrics.runs_refused, 1);
+        run_gate_refuse(job, &err);
     }
     status = status < 0 ? exchange_reply_problem(job->exchange, &err)
                         : exchange_reply_text(job->exchange, 200, "application/json", &text);

@@ -137,6 +137,8 @@ static void print_queue(struct buffer *into, const struct server *server)
     print_one(into, "cloche_queue_waiting", "gauge", "Runs that wait for memory or CPUs.", state.waiting);
     print_one(into, "cloche_admitted_memory_bytes", "gauge", "Memory limits of the runs under way.",
               state.memory_bytes);
+    print_one(into, "cloche_held_memory_bytes", "gauge", "Memory of live boxes in which nothing runs.",
+              state.held_bytes);
     print_head(into, "cloche_refused_total", "counter", "Runs that were not let in, by reason.");
     buffer_print(into, "cloche_refused_total{reason=\"quota\"} %lld\n", (long long)state.refused_quota);
     buffer_print(into, "cloche_refused_total{reason=\"full\"} %lld\n", (long long)state.refused_full);
@@ -202,11 +204,12 @@ static json_t *queue_object(const struct server *server)
 {
     struct admission_state state;
     admission_get_state(server->admission, &state);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "running", (json_int_t)state.running, "waiting",
-                     (json_int_t)state.waiting, "depth", (json_int_t)state.queue_depth, "memory_bytes",
-                     (json_int_t)state.memory_bytes, "memory_total_bytes",
-                     (json_int_t)state.memory_total_bytes, "cpus", (double)state.millicpus / 1000,
-                     "cpus_total", (double)state.millicpus_total / 1000);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "running", (json_int_t)state.running,
+                     "waiting", (json_int_t)state.waiting, "depth", (json_int_t)state.queue_depth,
+                     "memory_bytes", (json_int_t)state.memory_bytes, "held_bytes",
+                     (json_int_t)state.held_bytes, "memory_total_bytes", (json_int_t)state.memory_total_bytes,
+                     "cpus", (double)state.millicpus / 1000, "cpus_total",
+                     (double)state.millicpus_total / 1000);
 }
 
 static void add_used(json_t *tenant, enum quota_field field, json_int_t amount)
@@ -225,6 +228,7 @@ static json_t *tenant_object(struct exchange *exchange)
     const struct tenant *tenant = exchange_tenant(exchange);
     json_t *object = tenant_to_json(tenant);
     add_used(object, QUOTA_boxes, json_integer_value(json_object_get(count, "owner_boxes")));
+    add_used(object, QUOTA_memory, json_integer_value(json_object_get(count, "owner_memory_bytes")));
     add_used(object, QUOTA_disk, json_integer_value(json_object_get(count, "owner_disk_bytes")));
     add_used(object, QUOTA_uploads, store_used_bytes(exchange_server(exchange)->store, tenant->name));
     json_decref(count);

@@ -5,6 +5,7 @@
 #include "server/audit.h"
 #include "server/server.h"
 #include "server/tenant.h"
+#include "spec/spec.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +16,8 @@ enum { FILES_LISTED = 100 };
 
 struct gate_note {
     struct buffer line; /* of the log, without its end; empty: it has ended */
+    size_t choices;     /* where that begins which only the end tells for sure */
+    char language[32], isolation[16];
     int slot;
 };
 
@@ -39,13 +42,19 @@ int gate_refuse(struct exchange *exchange, const struct refusal *refusal)
                                 refusal->message);
 }
 
-int gate_claim(struct exchange *exchange, const struct tenant_claim *claim)
+int gate_limits(struct exchange *exchange, const struct spec *spec, struct limits *ret)
 {
-    struct refusal refusal = {0};
-    if (tenant_claim(exchange_tenant(exchange), claim, &refusal))
-        return 0;
-    gate_refuse(exchange, &refusal);
-    return -EBUSY;
+    const struct policy *policy = &exchange_server(exchange)->policy;
+    for (int i = 0; i < LIMIT_FIELDS; i++) {
+        struct error err = {0};
+        ret->value[i] = spec->limit_set[i] ? spec->limits.value[i] : policy->defaults.value[i];
+        int status = policy_check_limit(policy, (enum limit_field)i, ret->value[i], &err);
+        if (status < 0) {
+            exchange_reply_problem(exchange, &err);
+            return status;
+        }
+    }
+    return 0;
 }
 
 /* ---- the line: printed by hand, for every run has one ---- */
@@ -100,8 +109,6 @@ static void begin_line(struct buffer *line, struct exchange *exchange, const str
         {"run", run->id},
         {"endpoint", endpoint},
         {"sandbox", run->sandbox},
-        {"language", run->language},
-        {"isolation", run->isolation},
         {"image", run->image},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -139,6 +146,11 @@ void gate_note(struct gate_pass *pass, struct exchange *exchange, const struct g
 {
     struct gate_note *note = &pass->notes[pass->count];
     begin_line(&note->line, exchange, run);
+    note->choices = note->line.length;
+    snprintf(note->language, sizeof note->language, "%s", run->language ? run->language : "");
+    snprintf(note->isolation, sizeof note->isolation, "%s", run->isolation ? run->isolation : "");
+    add_text(&note->line, "language", note->language);
+    add_text(&note->line, "isolation", note->isolation);
     size_t length = note->line.length;
     buffer_append_text(&note->line, "}"); /* whole for the note; the end is put in its place later */
     note->slot = audit_begin(pass->server->audit, run->id,
@@ -190,8 +202,12 @@ void gate_end(struct gate_pass *pass, size_t number, const struct gate_outcome *
     struct buffer *line = &note->line;
     char now[AUDIT_TIME_SIZE];
     audit_time(now);
+    line->length = note->choices;
+    add_text(line, "language", outcome->language ? outcome->language : note->language);
+    add_text(line, "isolation", outcome->isolation ? outcome->isolation : note->isolation);
     add_text(line, "ended_at", now);
-    add_text(line, "cause", outcome->cause ? outcome->cause : "host_failure");
+    add_text(line, "cause", outcome->refusal ? "refused" : outcome->cause ? outcome->cause : "host_failure");
+    add_text(line, "error", outcome->refusal);
     add_text(line, "detail", outcome->detail);
     if (outcome->exit_code >= 0)
         buffer_print(line, ",\"exit_code\":%d", outcome->exit_code);

@@ -9,11 +9,15 @@
 #include "spec/result.h"
 
 struct admission_need;
+struct spec;
 struct gate_pass;
-struct tenant_claim;
 
 /* Blocks until the runs may start. 0; or negative, and the answer is set: a quota (429), no room (503). */
 int gate_enter(struct exchange *exchange, const struct admission_need *need, struct gate_pass **ret);
+
+/* The limits that a spec will have: the operator's where it has none of its own. What is out of range is
+ * refused here, with the keeper's words: claims are made of these. 0, or negative and the answer is set. */
+int gate_limits(struct exchange *exchange, const struct spec *spec, struct limits *ret);
 
 /* What is known of a run before it. Texts may be NULL. */
 struct gate_run {
@@ -31,7 +35,9 @@ void gate_note(struct gate_pass *pass, struct exchange *exchange, const struct g
  * NULL. */
 struct gate_outcome {
     const char *cause, *detail;
-    int exit_code; /* -1: none */
+    const char *refusal;              /* it was refused after it was noted, with this code, and did not run */
+    const char *language, *isolation; /* what it ran in; NULL: as it was noted */
+    int exit_code;                    /* -1: none */
     const struct result_usage *usage;
     const int64_t *charge_us; /* CPU time that the tenant is charged with; NULL: that of `usage` */
     const json_t *files;
@@ -43,6 +49,4 @@ void gate_end(struct gate_pass *pass, size_t number, const struct gate_outcome *
  * NULL; if it is NULL already, nothing happens. */
 void gate_leave(struct gate_pass **pass);
 
-/* Claims for what lives longer than a run; 0, or negative and the answer is set. */
-int gate_claim(struct exchange *exchange, const struct tenant_claim *claim);
 int gate_refuse(struct exchange *exchange, const struct refusal *refusal);

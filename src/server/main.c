@@ -12,6 +12,7 @@
 #include "server/keeper_link.h"
 #include "server/run_room.h"
 #include "server/sandbox_files.h"
+#include "server/sandbox_gate.h"
 #include "server/sandbox_journal.h"
 #include "server/server.h"
 #include "server/store.h"
@@ -28,7 +29,13 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { DRAIN_MS = 10000, SWEEP_MS = 60000, ARENAS = 4, FILE_MAX = 1 << 20 };
+enum {
+    DRAIN_MS = 10000,
+    TOLL_MS = 1000,
+    SWEEP_TOLLS = 60, /* a sweep after so many */
+    ARENAS = 4,
+    FILE_MAX = 1 << 20,
+};
 
 static bool is_open(int fd)
 {
@@ -76,7 +83,7 @@ static void allow_descriptors(void)
 static int open_books(struct server *server, struct error *err)
 {
     int lost_requests = 0, lost_runs = 0;
-    int status = tenants_open(server->data_fd, &server->tenants, err);
+    int status = tenants_open(server->data_fd, server->may_be_single, &server->tenants, err);
     if (status == 0)
         status = journal_open(server->data_fd, &server->journal, &lost_requests, err);
     if (status == 0)
@@ -124,11 +131,15 @@ static int serve(struct server *server, struct error *err)
     status = door_say(server->door_fd, DOOR_READY, -1);
     /* All else is done by the connections' threads. */
     enum door_word word = DOOR_READY;
-    int fd = -1;
+    int fd = -1, tolls = 0;
     while (status == 0 && word != DOOR_STOP) {
         struct pollfd door = {.fd = server->door_fd, .events = POLLIN};
-        if (poll(&door, 1, SWEEP_MS) == 0) {
-            store_sweep(server->store, time(NULL));
+        if (poll(&door, 1, TOLL_MS) == 0) {
+            sandbox_gate_toll(server);
+            if (++tolls % SWEEP_TOLLS == 0) {
+                store_sweep(server->store, time(NULL));
+                run_rooms_sweep(server, false);
+            }
             continue;
         }
         status = door_hear(server->door_fd, &word, &fd);
@@ -155,7 +166,8 @@ int main(int argc, char **argv)
                              .door_fd = FRONT_DOOR,
                              .data_fd = FRONT_DATA,
                              .pyodide_fd = is_open(FRONT_PYODIDE) ? FRONT_PYODIDE : -1,
-                             .is_local = strcmp(argv[1], "local") == 0,
+                             .is_local = strcmp(argv[1], FRONT_PUBLIC) != 0,
+                             .may_be_single = strcmp(argv[1], FRONT_SINGLE_USER) == 0,
                              .links_lock = PTHREAD_MUTEX_INITIALIZER,
                              .started_us = clock_monotonic_us()};
     for (int fd = FRONT_LISTEN; fd < FRONT_DESCRIPTORS_END; fd++)

@@ -21,9 +21,10 @@ enum quota_unit {
     X(runs, "runs", QUOTA_COUNT, "NUMBER", "16", "runs at one time, those that wait included")               \
     X(runs_minute, "runs-minute", QUOTA_COUNT, "NUMBER", "600", "runs a minute")                             \
     X(cpu_hour, "cpu-hour", QUOTA_MS, "TIME", "2h", "CPU time an hour, of all runs together")                \
-    X(memory, "memory", QUOTA_BYTES, "SIZE", "8G", "memory limits of all runs at one time, together")        \
+    X(memory, "memory", QUOTA_BYTES, "SIZE", "16G", "memory limits of all boxes and runs, together")         \
     X(disk, "disk", QUOTA_BYTES, "SIZE", "8G", "disk limits of all boxes and runs, together")                \
-    X(uploads, "uploads", QUOTA_BYTES, "SIZE", "10G", "bytes of uploaded files that are kept")
+    X(uploads, "uploads", QUOTA_BYTES, "SIZE", "10G", "bytes of uploaded files that are kept")               \
+    X(kept, "kept", QUOTA_BYTES, "SIZE", "4G", "bytes of files of runs that are kept for an hour")
 
 enum quota_field {
 #define X(field, option, unit, placeholder, normal, help) QUOTA_##field,

@@ -108,16 +108,24 @@ int exchange_reply_error(struct exchange *exchange, int status, const char *code
     return exchange_reply_json(exchange, status, json_pack("{s:o}", "error", error));
 }
 
+const char *exchange_problem_code(const struct error *err)
+{
+    return err->kind == ERROR_SPEC    ? "unprocessable"
+           : err->kind == ERROR_LAYER ? "layer_missing"
+                                      : "host_failure";
+}
+
 int exchange_reply_problem(struct exchange *exchange, const struct error *err)
 {
+    const char *code = exchange_problem_code(err);
     switch (err->kind) {
     case ERROR_SPEC:
-        return exchange_reply_error(exchange, 422, "unprocessable", err->subject, NULL, "%s", err->text);
+        return exchange_reply_error(exchange, 422, code, err->subject, NULL, "%s", err->text);
     case ERROR_LAYER:
-        return exchange_reply_error(exchange, 501, "layer_missing", err->subject,
+        return exchange_reply_error(exchange, 501, code, err->subject,
                                     "GET /v1/doctor tells what holds on this machine", "%s", err->text);
     default:
-        return exchange_reply_error(exchange, 500, "host_failure", err->subject, NULL, "%s",
+        return exchange_reply_error(exchange, 500, code, err->subject, NULL, "%s",
                                     err->text[0] ? err->text : "the host failed");
     }
 }

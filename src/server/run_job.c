@@ -188,10 +188,20 @@ static int set_content(const struct run_job *job, json_t *file, const char *path
     return status;
 }
 
+/* On our disk: a million empty files are not nothing. */
+static int64_t room_bytes(const char *path, int64_t size)
+{
+    int64_t entries = 1;
+    for (; *path; path++)
+        entries += *path == '/';
+    return size + entries * RUN_ROOM_FILE_BYTES;
+}
+
 /* As many inline as there is room for, in their order; the others are kept, as if that had been asked for. */
 static int present_files(struct run_job *job, json_t *files, struct error *err)
 {
     json_int_t left = job->request.collect == RUN_COLLECT_INLINE ? INLINE_BYTES_MAX : -1;
+    int64_t bytes = 0;
     size_t index;
     json_t *file;
     json_array_foreach(files, index, file)
@@ -202,6 +212,7 @@ static int present_files(struct run_job *job, json_t *files, struct error *err)
         if (encoded && base64_decode((struct slice){encoded, strlen(encoded)}, &exact) == 0)
             path = exact.data;
         json_int_t size = json_integer_value(json_object_get(file, "size"));
+        bytes += room_bytes(path, size);
         if (size <= left && set_content(job, file, path) == 0) {
             left -= size;
             continue;
@@ -209,7 +220,7 @@ static int present_files(struct run_job *job, json_t *files, struct error *err)
         set_url(job, file, path);
         job->is_kept = true;
     }
-    return job->is_kept ? run_room_keep(&job->room, exchange_tenant(job->exchange), err) : 0;
+    return job->is_kept ? run_room_keep(&job->room, exchange_tenant(job->exchange), bytes, err) : 0;
 }
 
 json_t *run_job_finish_object(struct run_job *job, struct error *err)

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -60,13 +61,25 @@ int run_room_open_file(const struct run_room *room, const char *path)
     return S_ISREG(what.st_mode) ? take_fd(&fd) : -ENOENT;
 }
 
-int run_room_keep(const struct run_room *room, const struct tenant *tenant, struct error *err)
+static int write_note(int fd, const char *name, const char *text)
 {
+    scope_fd note = openat(fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return note < 0 ? -errno : file_write_all(note, text, strlen(text));
+}
+
+int run_room_keep(const struct run_room *room, const struct tenant *tenant, int64_t bytes, struct error *err)
+{
+    char number[24];
     file_remove_tree(room->fd,
                      "input"); /* its box is gone; and uploads would stay with it, counted by nobody */
-    scope_fd fd = openat(room->fd, "tenant", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    int status = fd < 0 ? -errno : file_write_all(fd, tenant->name, strlen(tenant->name));
-    return status < 0 ? error_host(err, status, "cannot keep the files of the run") : 0;
+    snprintf(number, sizeof number, "%lld", (long long)bytes);
+    int status = write_note(room->fd, "bytes", number);
+    if (status == 0)
+        status = write_note(room->fd, "tenant", tenant->name); /* last: from here on it is kept */
+    if (status < 0)
+        return error_host(err, status, "cannot keep the files of the run");
+    tenant_adjust(tenant, QUOTA_kept, bytes);
+    return 0;
 }
 
 static bool is_expired(int fd)
@@ -100,6 +113,34 @@ void run_room_close(struct run_room *room, bool is_kept)
         file_remove_tree(runs, room->id);
 }
 
+/* Whose a kept room is, and what it holds; NULL: nobody's. */
+static const struct tenant *read_notes(struct server *server, int fd, int64_t *ret_bytes)
+{
+    char owner[TENANT_NAME_SIZE + 1], number[24];
+    if (file_read_attribute(fd, "tenant", owner, sizeof owner) < 0 ||
+        file_read_attribute(fd, "bytes", number, sizeof number) < 0)
+        return NULL;
+    *ret_bytes = strtoll(number, NULL, 10);
+    return tenants_name(server->tenants, owner);
+}
+
+/* What is there from a server before us is counted once, then as our own. */
+static void sweep_room(struct server *server, int runs, const char *name, bool is_start)
+{
+    scope_fd fd = open_directory(runs, name);
+    if (fd < 0)
+        return;
+    int64_t bytes = 0;
+    bool is_kept = faccessat(fd, "tenant", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    const struct tenant *tenant = is_start || is_expired(fd) ? read_notes(server, fd, &bytes) : NULL;
+    if (tenant && is_start)
+        tenant_adjust(tenant, QUOTA_kept, bytes);
+    if (!is_expired(fd) && (is_kept || !is_start))
+        return;
+    if (file_remove_tree(runs, name) == 0 && tenant)
+        tenant_adjust(tenant, QUOTA_kept, -bytes);
+}
+
 void run_rooms_sweep(struct server *server, bool is_start)
 {
     static _Atomic int64_t next_us;
@@ -109,12 +150,7 @@ void run_rooms_sweep(struct server *server, bool is_start)
     scope_fd runs = open_directory(server->data_fd, "runs");
     int copy = runs < 0 ? -1 : openat(runs, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     scope_dir *dir = copy < 0 ? NULL : fdopendir(copy);
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        if (!identifier_has_form(entry->d_name, "run_"))
-            continue;
-        scope_fd fd = open_directory(runs, entry->d_name);
-        if (fd >= 0 &&
-            (is_expired(fd) || (is_start && faccessat(fd, "tenant", F_OK, AT_SYMLINK_NOFOLLOW) < 0)))
-            file_remove_tree(runs, entry->d_name);
-    }
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (identifier_has_form(entry->d_name, "run_"))
+            sweep_room(server, runs, entry->d_name, is_start);
 }

@@ -67,12 +67,10 @@ static int read_pipe(struct run_stream *stream, int which, struct buffer *into)
 
 static void append_error(struct buffer *into, const struct error *err)
 {
-    const char *code = err->kind == ERROR_SPEC    ? "unprocessable"
-                       : err->kind == ERROR_LAYER ? "layer_missing"
-                                                  : "host_failure";
     scope_buffer clean = {0};
     text_append_utf8(&clean, err->text, strlen(err->text));
-    json_t *error = json_pack("{s:s, s:s}", "code", code, "message", clean.data ? clean.data : "");
+    json_t *error =
+        json_pack("{s:s, s:s}", "code", exchange_problem_code(err), "message", clean.data ? clean.data : "");
     if (err->subject[0])
         json_object_set_new(error, "field", json_string(err->subject));
     event_append(into, "error", json_pack("{s:o}", "error", error));
@@ -96,6 +94,12 @@ static void append_end(struct run_stream *stream, struct buffer *into)
     event_append(into, "end", object);
 }
 
+static void refuse(struct run_stream *stream, const struct error *err, struct buffer *into)
+{
+    run_gate_refuse(&stream->job, err);
+    append_error(into, err);
+}
+
 static void finish(struct run_stream *stream, int status, const struct error *err, struct buffer *into)
 {
     for (int i = 0; i < 2; i++) {
@@ -110,7 +114,7 @@ static void finish(struct run_stream *stream, int status, const struct error *er
     if (status > 0)
         append_end(stream, into);
     else
-        append_error(into, err);
+        refuse(stream, err, into);
     stream->is_over = true;
 }
 
@@ -190,6 +194,7 @@ int run_stream_answer(struct run_job *takes)
     if (status < 0) {
         scope_close_fd(&output[0]);
         scope_close_fd(&errors[0]);
+        run_gate_refuse(takes, &err);
         status = exchange_reply_problem(takes->exchange, &err);
         run_job_close(takes);
         free(stream);

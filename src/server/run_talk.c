@@ -105,8 +105,10 @@ static int take_frame(struct talk *talk, const json_t *frame, struct slice body,
     bool is_whole = talk->is_branched && !branch; /* the end of all of them, or their refusal */
     if (is_whole) {
         talk->is_over = true;
-        gate_leave(&talk->pass);
         talk->refusal = json_incref(json_object_get(frame, "error"));
+        for (size_t i = 0; talk->refusal && i < talk->count; i++)
+            sandbox_gate_refuse(talk->pass, i, talk->refusal);
+        gate_leave(&talk->pass);
         return 0;
     }
     if (index < 0 || (size_t)index >= talk->count)
@@ -122,6 +124,8 @@ static int take_frame(struct talk *talk, const json_t *frame, struct slice body,
     count_run(talk, report);
     if (report->outcome)
         sandbox_gate_end(talk->pass, (size_t)index, report->outcome);
+    else
+        sandbox_gate_refuse(talk->pass, (size_t)index, report->refusal);
     if (talk->is_over)
         gate_leave(&talk->pass);
     if (events && !(talk->refusal && !talk->is_branched))
@@ -219,7 +223,8 @@ static int reply_whole(struct talk *talk)
 static int pass_gate(struct talk *talk, const json_t *lengths, struct slice body)
 {
     json_t *terms = NULL;
-    int status = sandbox_gate_enter(talk->exchange, talk->count, false, &terms, &talk->pass);
+    int status = lengths ? sandbox_gate_enter_copies(talk->exchange, talk->count, &terms, &talk->pass)
+                         : sandbox_gate_enter(talk->exchange, talk->count, false, &terms, &talk->pass);
     for (size_t i = 0, at = 0; status == 0 && i < talk->count; i++) {
         size_t length = lengths ? (size_t)json_integer_value(json_array_get(lengths, i)) : body.length;
         sandbox_gate_note(talk->exchange, talk->pass, terms, talk->reports[i].id,

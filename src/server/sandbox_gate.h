@@ -13,12 +13,19 @@ struct gate_pass;
 int sandbox_gate_enter(struct exchange *exchange, size_t count, bool is_idle, json_t **ret_terms,
                        struct gate_pass **ret);
 
+/* The same in copies of it, each of which is a box more as long as it runs. */
+int sandbox_gate_enter_copies(struct exchange *exchange, size_t count, json_t **ret_terms,
+                              struct gate_pass **ret);
+
 /* One of them begins. */
 void sandbox_gate_note(struct exchange *exchange, struct gate_pass *pass, const json_t *terms, const char *id,
                        struct slice code);
 
 /* The end of a run, by the keeper's outcome. */
 void sandbox_gate_end(struct gate_pass *pass, size_t number, const json_t *outcome);
+
+/* The keeper refused it after all, and it did not run. */
+void sandbox_gate_refuse(struct gate_pass *pass, size_t number, const json_t *refusal);
 
 /* The end of a command that was let in at `started_us`, by the keeper's last word: NULL if there was none,
  * and charge_us -1. */
@@ -33,6 +40,12 @@ enum sandbox_growth {
 };
 
 /* May there be so many boxes more? The claim is held while they are made, and released when the keeper counts
- * them. 0, or negative and the answer is set. */
+ * them; nothing is claimed when it fails, and releasing that does nothing. 0, or negative and the answer is
+ * set. */
 int sandbox_gate_grow(struct exchange *exchange, enum sandbox_growth growth, int64_t count,
                       const json_t *limits, struct tenant_claim *ret);
+
+/* What live sandboxes use while nothing runs in them, as the keeper says: CPU time is charged to their
+ * tenants, memory is noted. To be called once a second. */
+struct server;
+void sandbox_gate_toll(struct server *server);

@@ -155,10 +155,7 @@ json_t *sandbox_refusal_to_json(const json_t *refusal)
     struct error err = {0};
     wire_to_error(refusal, &err);
     int row = refusal_row(&err);
-    const char *word = row >= 0                  ? refusals[row].word
-                       : err.kind == ERROR_SPEC  ? "unprocessable"
-                       : err.kind == ERROR_LAYER ? "layer_missing"
-                                                 : "host_failure";
+    const char *word = row >= 0 ? refusals[row].word : exchange_problem_code(&err);
     scope_buffer clean = {0};
     text_append_utf8(&clean, err.text, strlen(err.text));
     return json_pack("{s:{s:s, s:s}}", "error", "code", word, "message", clean.data ? clean.data : "");

@@ -17,11 +17,12 @@ enum { SERVER_IDLE_LINKS = 64 };
 
 struct server {
     int listen_fd;
-    int door_fd;    /* to the keeper, see keeper/door.h */
-    int data_fd;    /* the data directory; everything in it is opened relative to this */
-    int pyodide_fd; /* Python for browsers, see web_python.c; -1: not installed */
-    bool is_local;  /* listens on loopback only: requests must name it so */
-    bool is_secure; /* TLS */
+    int door_fd;        /* to the keeper, see keeper/door.h */
+    int data_fd;        /* the data directory; everything in it is opened relative to this */
+    int pyodide_fd;     /* Python for browsers, see web_python.c; -1: not installed */
+    bool is_local;      /* listens on loopback only: requests must name it so */
+    bool may_be_single; /* nobody is asked for a key as long as there is none */
+    bool is_secure;     /* TLS */
     struct policy policy;
     struct MHD_Daemon *daemon;
     struct tenants *tenants; /* of tenant.h */

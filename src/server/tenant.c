@@ -1,6 +1,7 @@
 #include "server/tenant.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +20,8 @@ struct tenant_usage {
     pthread_mutex_t lock;
     struct quotas quotas; /* none unset */
     int64_t used[QUOTA_FIELDS];
+    int64_t elsewhere[QUOTA_FIELDS]; /* as the keeper told it last */
+    int64_t boxes_released;          /* how often */
     struct bucket buckets[QUOTA_FIELDS];
 };
 
@@ -84,28 +87,39 @@ static bool check_rate(struct tenant_usage *usage, enum quota_field field, int64
 }
 
 static bool check_level(const struct tenant_usage *usage, enum quota_field field, int64_t amount,
-                        int64_t elsewhere, struct refusal *ret)
+                        struct refusal *ret)
 {
     enum { RETRY_MS = 1000 }; /* when something of the tenant's ends, nobody knows */
     int64_t limit = usage->quotas.value[field];
-    if (amount <= 0)
+    if (amount == 0)
         return true;
     if (amount > limit)
         return refuse_for_good(ret, field, limit, amount);
-    return usage->used[field] + elsewhere <= limit - amount || refuse_quota(ret, field, limit, RETRY_MS);
+    return usage->used[field] + usage->elsewhere[field] <= limit - amount ||
+           refuse_quota(ret, field, limit, RETRY_MS);
 }
 
-bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim, struct refusal *ret)
+/* Less than nothing would make room that is not there, and so would a sum that overflows. */
+static bool check_sense(const struct tenant_usage *usage, enum quota_field field, int64_t amount,
+                        struct refusal *ret)
 {
-    struct tenant_usage *usage = tenant->usage;
+    int64_t sum;
+    if (amount >= 0 && !__builtin_add_overflow(usage->used[field], amount, &sum))
+        return true;
+    *ret = (struct refusal){.status = 422, .code = "unprocessable", .field = quota_rows[field].name};
+    snprintf(ret->message, sizeof ret->message, "%s: there cannot be so many", quota_rows[field].help);
+    return false;
+}
+
+static bool claim_locked(struct tenant_usage *usage, const struct tenant_claim *claim, struct refusal *ret)
+{
     bool fits = true, is_run = claim->amount[QUOTA_runs] > 0;
-    pthread_mutex_lock(&usage->lock);
     for (int i = 0; fits && i < QUOTA_FIELDS; i++) {
-        if (usage->quotas.value[i] == QUOTA_NONE)
+        fits = check_sense(usage, (enum quota_field)i, claim->amount[i], ret);
+        if (!fits || usage->quotas.value[i] == QUOTA_NONE)
             continue;
-        fits = quota_period_s[i]
-                   ? check_rate(usage, (enum quota_field)i, claim->amount[i], is_run, ret)
-                   : check_level(usage, (enum quota_field)i, claim->amount[i], claim->elsewhere[i], ret);
+        fits = quota_period_s[i] ? check_rate(usage, (enum quota_field)i, claim->amount[i], is_run, ret)
+                                 : check_level(usage, (enum quota_field)i, claim->amount[i], ret);
     }
     for (int i = 0; fits && i < QUOTA_FIELDS; i++) {
         if (quota_period_s[i])
@@ -113,14 +127,51 @@ bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim,
         else
             usage->used[i] += claim->amount[i];
     }
-    pthread_mutex_unlock(&usage->lock);
     return fits;
+}
+
+bool tenant_claim(const struct tenant *tenant, const struct tenant_claim *claim, struct refusal *ret)
+{
+    pthread_mutex_lock(&tenant->usage->lock);
+    bool fits = claim_locked(tenant->usage, claim, ret);
+    pthread_mutex_unlock(&tenant->usage->lock);
+    return fits;
+}
+
+void tenant_note_boxes(const struct tenant *tenant, const struct tenant_claim *there)
+{
+    pthread_mutex_lock(&tenant->usage->lock);
+    memcpy(tenant->usage->elsewhere, there->amount, sizeof there->amount);
+    pthread_mutex_unlock(&tenant->usage->lock);
+}
+
+int64_t tenant_boxes_number(const struct tenant *tenant)
+{
+    pthread_mutex_lock(&tenant->usage->lock);
+    int64_t number = tenant->usage->boxes_released;
+    pthread_mutex_unlock(&tenant->usage->lock);
+    return number;
+}
+
+int tenant_claim_boxes(const struct tenant *tenant, int64_t number, const struct tenant_claim *there,
+                       const struct tenant_claim *claim, struct refusal *ret)
+{
+    struct tenant_usage *usage = tenant->usage;
+    int status = -EAGAIN;
+    pthread_mutex_lock(&usage->lock);
+    if (usage->boxes_released == number) {
+        memcpy(usage->elsewhere, there->amount, sizeof there->amount);
+        status = claim_locked(usage, claim, ret) ? 0 : -EBUSY;
+    }
+    pthread_mutex_unlock(&usage->lock);
+    return status;
 }
 
 void tenant_release(const struct tenant *tenant, const struct tenant_claim *claim, bool refund)
 {
     struct tenant_usage *usage = tenant->usage;
     pthread_mutex_lock(&usage->lock);
+    usage->boxes_released += claim->amount[QUOTA_boxes] > 0;
     for (int i = 0; i < QUOTA_FIELDS; i++) {
         if (!quota_period_s[i])
             usage->used[i] -= claim->amount[i];
@@ -128,6 +179,13 @@ void tenant_release(const struct tenant *tenant, const struct tenant_claim *clai
             usage->buckets[i].level += (double)claim->amount[i];
     }
     pthread_mutex_unlock(&usage->lock);
+}
+
+void tenant_adjust(const struct tenant *tenant, enum quota_field field, int64_t amount)
+{
+    pthread_mutex_lock(&tenant->usage->lock);
+    tenant->usage->used[field] += amount;
+    pthread_mutex_unlock(&tenant->usage->lock);
 }
 
 void tenant_charge_cpu(const struct tenant *tenant, int64_t cpu_us)
@@ -229,20 +287,13 @@ static int book_read(struct tenants *book, struct error *err)
     return book_apply(book, err);
 }
 
-static bool same_version(const struct stat *one, const struct stat *other)
-{
-    return one->st_ino == other->st_ino && one->st_size == other->st_size &&
-           one->st_mtim.tv_sec == other->st_mtim.tv_sec && one->st_mtim.tv_nsec == other->st_mtim.tv_nsec &&
-           one->st_ctim.tv_sec == other->st_ctim.tv_sec && one->st_ctim.tv_nsec == other->st_ctim.tv_nsec;
-}
-
 /* One stat a request is a microsecond, and a key that is removed is refused from the next request on. */
 static void book_refresh(struct tenants *book)
 {
     struct stat now = {0};
     if (fstatat(book->data_fd, "keys", &now, AT_SYMLINK_NOFOLLOW) < 0)
         now = (struct stat){0};
-    if (same_version(&now, &book->version))
+    if (file_is_same_version(&now, &book->version))
         return;
     struct error err = {0};
     if (book_read(book, &err) < 0) {
@@ -253,7 +304,7 @@ static void book_refresh(struct tenants *book)
         book->single = false;
 }
 
-int tenants_open(int data_fd, struct tenants **ret, struct error *err)
+int tenants_open(int data_fd, bool may_be_single, struct tenants **ret, struct error *err)
 {
     struct tenants *book = calloc(1, sizeof *book);
     if (!book)
@@ -265,7 +316,7 @@ int tenants_open(int data_fd, struct tenants **ret, struct error *err)
         tenants_close(book);
         return status;
     }
-    book->single = book->file.key_count == 0;
+    book->single = may_be_single && book->file.key_count == 0;
     if (book->single) {
         struct tenant_entry *local = book_entry(book, "local");
         if (local)

@@ -1,5 +1,6 @@
 """Shared by the tests of the server: one server for the whole session, and a look at what is left after it."""
 import box
+import keyed as keyed_server
 import leftovers
 import pytest
 import server
@@ -32,3 +33,11 @@ def fresh(census):
     yield start
     for one in started:
         one.close()
+
+
+@pytest.fixture(scope="module")
+def keyed(census):
+    """A server with keys of several tenants, for the tests of one file."""
+    started = keyed_server.Keyed()
+    yield started
+    started.close()

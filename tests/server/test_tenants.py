@@ -1,75 +1,24 @@
-"""Keys, tenants, quotas, the queue, Idempotency-Key and the audit log, on a server with keys."""
+"""Keys, tenants, the queue, Idempotency-Key and the audit log, on a server with keys."""
+import base64
 import concurrent.futures
 import hashlib
 import json
 import os
-import pathlib
 import re
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 
 import box
+import private_network
 import pytest
 import server
+from keyed import await_answer, http_error, key_command, together
 
 SOURCES = sorted((box.ROOT / "src" / "server").glob("*.c"))
 ROUTES = sorted({found for path in SOURCES for found in re.findall(r'\{\s*"([A-Z]+)",\s*"(/[^"]*)"', path.read_text())})
 OPEN = {("GET", "/"), ("GET", "/assets/pyodide/{file}"), ("GET", "/assets/{path...}"), ("GET", "/health"), ("GET", "/ready"), ("GET", "/v1/openapi.json")}
-CONFIG = "server.cpus = 2\nserver.queue = 24\nserver.queue_wait = 3s\n"
-TENANTS = {  # their quotas, where they differ from the defaults
-    "alice": (), "bob": (), "hog": (), "guest": (),
-    "few-boxes": ("--boxes", 2), "few-runs": ("--runs", 2), "slow": ("--runs-minute", 2), "little-cpu": ("--cpu-hour", "200ms"),
-    "commander": ("--cpu-hour", "700ms"), "leaver": ("--cpu-hour", "700ms"),
-    "overlapper": ("--cpu-hour", "30s"), "sleeper": ("--cpu-hour", "30s"), "straggler": ("--cpu-hour", "30s"),  # little comes back in a second
-    "little-memory": ("--memory", "600M"), "little-disk": ("--disk", "150M"), "little-uploads": ("--uploads", 100000),
-}
-
-
-def key_command(data, *words):
-    done = subprocess.run([box.CLOCHE, "key", *map(str, words), "--data", data], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
-class Keyed:
-    """A server and the keys of its tenants; each tenant is an attribute with the methods of a server."""
-
-    def __init__(self):
-        self.place = pathlib.Path(tempfile.mkdtemp(prefix="cloche-tenants-"))
-        self.data = self.place / "data"
-        self.config = self.place / "config"
-        self.config.write_text(CONFIG)
-        self.keys = {name: key_command(self.data, "add", "--tenant", name, *quotas) for name, quotas in TENANTS.items()}
-        self.start()
-
-    def start(self):
-        self.server = server.Server("--spares", "2", "--preload", "json", "--config", self.config, data=self.data)
-
-    def request(self, tenant, method, path, body=None, headers=None, connection=None):
-        given = {"Authorization": f"Bearer {self.keys[tenant]}"} if tenant else {}
-        return self.server.request(method, path, body, {**given, **(headers or {})}, connection)
-
-    def run(self, tenant, headers=None, **fields):
-        return self.request(tenant, "POST", "/v1/run", fields, headers)
-
-    def audit(self, **fields):
-        lines = [json.loads(line) for line in (self.data / "audit" / "runs.jsonl").read_text().splitlines()]
-        return [line for line in lines if all(line.get(name) == value for name, value in fields.items())]
-
-    def close(self):
-        self.server.close()
-        shutil.rmtree(self.place, ignore_errors=True)
-
-
-@pytest.fixture(scope="module")
-def keyed(census):
-    started = Keyed()
-    yield started
-    started.close()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -77,17 +26,6 @@ def alone(census):
     """A server without keys. Started with the first test: one that is ended while it warms up takes its time."""
     with server.Server("--spares", "0", "--preload", "json") as started:
         yield started
-
-
-def together(count, call):
-    with concurrent.futures.ThreadPoolExecutor(count) as pool:
-        return list(pool.map(call, range(count)))
-
-
-def refused(answer, field, status=429):
-    assert answer.status == status, answer
-    assert answer.error["code"] == {429: "quota", 422: "unprocessable", 413: "too_large"}[status] and answer.error["field"] == field
-    assert answer.error["message"] and (status != 429 or int(answer.headers["Retry-After"]) >= 1)
 
 
 # ---- keys ----
@@ -181,6 +119,46 @@ def test_another_address_needs_a_key(census, tmp_path):
     assert done.returncode == 250 and "key" in done.stderr, done
 
 
+def test_quotas_alone_are_no_key(census, tmp_path):
+    key_command(tmp_path, "add", "--tenant", "t1")
+    (tmp_path / "keys").write_text('{"tenant":"t1","limits":{"boxes":1}}\n')
+    with private_network.entered():
+        done = subprocess.run([box.CLOCHE, "serve", "--listen", "0.0.0.0:0", "--data", tmp_path], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 250 and "key" in done.stderr, done
+
+
+def server_killed(serving):
+    """Kills the process that speaks HTTP, and waits for the next."""
+    before = serving.pid
+    os.kill(before, signal.SIGKILL)
+    deadline = time.monotonic() + 15
+    while "was started again" not in "".join(serving.said):
+        assert time.monotonic() < deadline, serving.said
+        time.sleep(0.02)
+    assert serving.pid not in (None, before)
+
+
+def test_a_server_that_is_started_again_on_another_address_is_not_open(census, tmp_path):
+    key = key_command(tmp_path, "add", "--tenant", "t1")
+    with private_network.entered(), server.Server("--spares", "0", "--preload", "json", listen="0.0.0.0:0", data=tmp_path) as serving:
+        assert serving.post("/v1/run", {"code": "1"}, headers={"X-API-Key": key}).status == 200
+        key_command(tmp_path, "remove", "--tenant", "t1")
+        assert serving.post("/v1/run", {"code": "1"}).status == 401
+        server_killed(serving)
+        assert serving.post("/v1/run", {"code": "1"}).status == 401
+
+
+def test_on_loopback_only_a_new_start_brings_the_single_user_back(fresh):
+    serving = fresh()
+    server_killed(serving)
+    assert serving.get("/v1/stats").json["single_user"] is True
+    key_command(serving.data, "add", "--tenant", "t1")
+    key_command(serving.data, "remove", "--tenant", "t1")
+    serving.said.clear()
+    server_killed(serving)
+    assert serving.get("/v1/stats").status == 401
+
+
 def test_the_first_key_ends_the_single_user(alone):
     assert alone.get("/v1/stats").json["single_user"] is True and alone.get("/v1/stats").json["tenant"]["name"] == "local"
     assert "single-user" in "".join(alone.said)
@@ -211,21 +189,6 @@ def kill_during_run(keyed, pid, name):
     os.kill(pid, signal.SIGKILL)
     asking.join()
     return body, headers
-
-
-http_error = server.http.client.HTTPException
-
-
-def await_answer(keyed):
-    deadline = time.monotonic() + 15
-    while True:
-        try:
-            if keyed.request("alice", "GET", "/v1/stats").status == 200:
-                return
-        except (OSError, http_error):
-            pass
-        assert time.monotonic() < deadline, "".join(keyed.server.said)
-        time.sleep(0.05)
 
 
 def test_a_killed_server_leaves_one_outcome_for_each_run(keyed):
@@ -358,155 +321,6 @@ def test_the_same_file_name_is_another_file(keyed, belongings):
     nobodys = keyed.run("bob", code="1", files=[{"name": "d", "upload": "nobody.csv"}])
     assert theirs.status == nobodys.status >= 400
     assert theirs.body.replace(b"alice", b"nobody") == nobodys.body
-
-
-# ---- quotas ----
-
-def test_boxes(keyed):
-    made = [keyed.request("few-boxes", "POST", "/v1/sandboxes", {}) for _ in range(3)]
-    assert [answer.status for answer in made[:2]] == [201, 201]
-    refused(made[2], "boxes")
-    one = made[0].json["id"]
-    for path, body in ((f"/v1/sandboxes/{one}/fork", {}), (f"/v1/sandboxes/{one}/contexts", {}), (f"/v1/sandboxes/{one}/checkpoints", {})):
-        refused(keyed.request("few-boxes", "POST", path, body), "boxes")
-    assert keyed.request("few-boxes", "DELETE", f"/v1/sandboxes/{made[1].json['id']}").status == 204
-    refused(keyed.request("few-boxes", "POST", f"/v1/sandboxes/{one}/fork", {"count": 2}), "boxes")
-    refused(keyed.request("few-boxes", "POST", f"/v1/sandboxes/{one}/fork", {"count": 3}), "boxes", 422)
-    assert keyed.request("few-boxes", "POST", f"/v1/sandboxes/{one}/checkpoints", {}).status == 201
-    assert keyed.request("few-boxes", "GET", "/v1/stats").json["tenant"]["quotas"]["boxes"] == {"used": 2, "limit": 2}
-    refused(keyed.request("few-boxes", "POST", "/v1/sandboxes", {}), "boxes")
-    assert keyed.request("few-boxes", "DELETE", f"/v1/sandboxes/{one}").status == 204
-
-
-def test_boxes_also_when_many_are_asked_for_at_once(keyed):
-    answers = together(6, lambda _: keyed.request("few-boxes", "POST", "/v1/sandboxes", {}))
-    live = [answer.json["id"] for answer in answers if answer.status == 201]
-    assert len(live) <= 2 and {answer.status for answer in answers} <= {201, 429}
-    for name in live:
-        assert keyed.request("few-boxes", "DELETE", f"/v1/sandboxes/{name}").status == 204
-
-
-def test_runs_at_one_time(keyed):
-    answers = together(4, lambda _: keyed.run("few-runs", code="import time; time.sleep(0.7)"))
-    assert sorted(answer.status for answer in answers) == [200, 200, 429, 429]
-    refused(next(answer for answer in answers if answer.status == 429), "runs")
-    assert keyed.run("few-runs", code="1").status == 200
-
-
-def test_runs_a_minute(keyed):
-    answers = [keyed.run("slow", code="1") for _ in range(3)]
-    assert [answer.status for answer in answers] == [200, 200, 429]
-    refused(answers[2], "runs_minute")
-    assert 1 <= int(answers[2].headers["Retry-After"]) <= 30
-
-
-def test_cpu_time_an_hour(keyed):
-    spent = keyed.run("little-cpu", code="import time; began = time.process_time()\nwhile time.process_time() - began < 0.25: pass")
-    assert spent.status == 200
-    answer = keyed.run("little-cpu", code="1")
-    refused(answer, "cpu_hour")
-    assert int(answer.headers["Retry-After"]) > 60
-    assert keyed.request("little-cpu", "GET", "/v1/files").status == 200
-
-
-BUSY = {"command": ["python3", "-c", "import time\nwhile time.process_time() < 1.1: pass"]}
-
-
-def open_sandbox(keyed, tenant):
-    answer = keyed.request(tenant, "POST", "/v1/sandboxes", {})
-    assert answer.status in (200, 201), answer
-    return f"/v1/sandboxes/{answer.json['id']}"
-
-
-def test_cpu_time_of_commands_counts(keyed):
-    sandbox = open_sandbox(keyed, "commander")
-    end = keyed.request("commander", "POST", f"{sandbox}/exec", BUSY)
-    assert end.status == 200 and end.json["cpu_ms"] >= 1000, end
-    refused(keyed.request("commander", "POST", f"{sandbox}/exec", BUSY), "cpu_hour")
-    keyed.request("commander", "DELETE", sandbox)
-
-
-def test_who_leaves_before_the_end_has_used_it_all_the_same(keyed):
-    sandbox = open_sandbox(keyed, "leaver")
-    command = ["python3", "-c", "import time\nwhile time.process_time() < 0.8: pass\nprint('so much', flush=True)\ntime.sleep(60)"]
-    events = keyed.server.events(f"{sandbox}/exec", {"command": command}, headers={"Authorization": f"Bearer {keyed.keys['leaver']}"})
-    assert next(events)[0] == "started" and next(events)[0] == "stdout"
-    events.close()
-    for _ in range(50):
-        status = keyed.run("leaver", code="1").status
-        if status == 429:
-            break
-        time.sleep(0.1)
-    refused(keyed.run("leaver", code="1"), "cpu_hour")
-    keyed.request("leaver", "DELETE", sandbox)
-
-
-def cpu_used_s(keyed, tenant):
-    return keyed.request(tenant, "GET", "/v1/stats").json["tenant"]["quotas"]["cpu_hour"]["used"] / 1000
-
-
-def test_cpu_time_of_what_overlaps_counts_once(keyed):
-    busy = "import time\nwhile time.process_time() < {}: pass"
-    sandbox = open_sandbox(keyed, "overlapper")
-    keyed.request("overlapper", "POST", f"{sandbox}/run", {"code": "pass"})
-    before = cpu_used_s(keyed, "overlapper")
-    orders = [("run", {"code": "import time; began = time.process_time()\nwhile time.process_time() - began < 0.6: pass"}),
-              *[("exec", {"command": ["python3", "-c", busy.format(0.6)]})] * 2]
-    ends = together(3, lambda i: keyed.request("overlapper", "POST", f"{sandbox}/{orders[i][0]}", orders[i][1]))
-    assert all(end.status == 200 for end in ends), ends
-    told = [end.json["cpu_ms"] if "cpu_ms" in end.json else end.json["usage"]["cpu_ms"] for end in ends]
-    assert sum(told) > 2800, told  # each is told what the box used meanwhile, the others too
-    used = cpu_used_s(keyed, "overlapper") - before
-    assert 1.7 < used < 2.6, (used, told)
-    keyed.request("overlapper", "DELETE", sandbox)
-
-
-def test_commands_that_lose_their_box_count_with_what_it_used(keyed):
-    sandbox = open_sandbox(keyed, "sleeper")
-    streams = [keyed.server.events(f"{sandbox}/exec", {"command": ["sleep", "20"]}, headers={"Authorization": f"Bearer {keyed.keys['sleeper']}"}) for _ in range(3)]
-    assert [next(events)[0] for events in streams] == ["started"] * 3
-    time.sleep(0.5)
-    assert keyed.request("sleeper", "DELETE", sandbox).status == 204
-    assert [list(events)[-1][0] for events in streams] == ["end"] * 3
-    assert cpu_used_s(keyed, "sleeper") < 0.5
-
-
-def test_cpu_time_between_runs_is_of_the_next(keyed):
-    sandbox = open_sandbox(keyed, "straggler")
-    code = "import threading, time\ndef burn():\n    while time.thread_time() < 0.5: pass\n    open('/tmp/done', 'w')\nthreading.Thread(target=burn).start()"
-    assert keyed.request("straggler", "POST", f"{sandbox}/run", {"code": code}).json["status"] == "ok"
-    deadline = time.monotonic() + 20
-    while keyed.request("straggler", "GET", f"{sandbox}/files/stat?path=/tmp/done").status != 200:  # takes no charge
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    told = keyed.request("straggler", "POST", f"{sandbox}/run", {"code": "pass"}).json["usage"]["cpu_ms"]
-    # The kernel adds what runs now to a group's account with each tick: such an account is behind by some milliseconds.
-    used = cpu_used_s(keyed, "straggler")
-    assert told < 400 and used >= 0.45, (told, used)
-    keyed.request("straggler", "DELETE", sandbox)
-
-
-def test_memory_of_runs_at_one_time(keyed):
-    refused(keyed.run("little-memory", code="1", limits={"memory": "700M"}), "memory", 422)
-    answers = together(2, lambda _: keyed.run("little-memory", code="import time; time.sleep(0.5)"))
-    assert sorted(answer.status for answer in answers) == [200, 429]
-    refused(next(answer for answer in answers if answer.status == 429), "memory")
-
-
-def test_disk_of_boxes_and_runs(keyed):
-    refused(keyed.run("little-disk", code="1", limits={"disk": "200M"}), "disk", 422)
-    made = keyed.request("little-disk", "POST", "/v1/sandboxes", {"limits": {"disk": "100M"}})
-    assert made.status == 201, made
-    refused(keyed.request("little-disk", "POST", "/v1/sandboxes", {"limits": {"disk": "100M"}}), "disk")
-    refused(keyed.request("little-disk", "POST", f"/v1/sandboxes/{made.json['id']}/contexts", {}), "disk")
-    assert keyed.request("little-disk", "DELETE", f"/v1/sandboxes/{made.json['id']}").status == 204
-
-
-def test_bytes_of_uploads(keyed):
-    assert keyed.request("little-uploads", "PUT", "/v1/files/one", b"x" * 60000).status in (200, 201)
-    answer = keyed.request("little-uploads", "PUT", "/v1/files/two", b"x" * 60000)
-    assert answer.status == 429 and answer.error["code"] == "quota", answer
-    assert keyed.request("little-uploads", "GET", "/v1/files").json["quota_bytes"] == 100000
 
 
 # ---- the queue ----
@@ -646,3 +460,41 @@ def test_runs_of_sandboxes_have_lines_too(keyed, belongings):
     for code, result in zip(("print(1)", "1 / 0"), many):
         (line,) = keyed.audit(run=result["id"])
         assert line["code_sha256"] == hashlib.sha256(code.encode()).hexdigest()
+
+
+def lines_of(keyed, code):
+    return keyed.audit(code_sha256=hashlib.sha256(code).hexdigest())
+
+
+def test_what_is_refused_did_not_fail_by_the_host(keyed, belongings):
+    answer = keyed.run("alice", code="'refused'", isolation="process", isolation_min="container")
+    assert answer.status == 422, answer
+    events = keyed.run("alice", code="'refused'", isolation="process", isolation_min="container", stream=True)
+    assert {(line["cause"], line["error"]) for line in lines_of(keyed, b"'refused'")} == {("refused", "unprocessable")}, events
+    path = f"/v1/sandboxes/{belongings['sandbox']}"
+    assert keyed.request("alice", "POST", f"{path}/run", {"code": "'no context'", "context": "ctx_none"}).status == 404
+    assert [(line["cause"], line["error"]) for line in lines_of(keyed, b"'no context'")] == [("refused", "not_found")]
+    assert keyed.request("alice", "POST", f"{path}/fork", {"context": "ctx_none", "runs": [{"code": "'no copies'"}]}).status == 404
+    assert [(line["cause"], line["error"]) for line in lines_of(keyed, b"'no copies'")] == [("refused", "not_found")]
+    short = keyed.request("alice", "POST", "/v1/sandboxes", {"runs_max": 1}).json["id"]
+    codes = [keyed.request("alice", "POST", f"/v1/sandboxes/{short}/run", {"code": "'one run'"}).status for _ in range(2)]
+    assert codes == [200, 409] and sorted(line["cause"] for line in lines_of(keyed, b"'one run'")) == ["exit", "refused"]
+    keyed.request("alice", "DELETE", f"/v1/sandboxes/{short}")
+    assert not keyed.audit(cause="host_failure", endpoint="POST /v1/sandboxes/{id}/run")
+
+
+def test_lines_say_what_ran_and_in_what(keyed, belongings):
+    code = b"print('as bytes')"
+    result = keyed.run("alice", code_base64=base64.b64encode(code).decode(), isolation="process").json
+    (line,) = keyed.audit(run=result["id"])
+    assert line["code_sha256"] == hashlib.sha256(code).hexdigest()
+    assert line["language"] == "python" and line["isolation"] == result["isolation"] == "process"
+    result = keyed.run("alice", command=["true"]).json
+    (line,) = keyed.audit(run=result["id"])
+    assert "language" not in line and line["isolation"] == result["isolation"]
+    path = f"/v1/sandboxes/{belongings['sandbox']}"
+    context = keyed.request("alice", "POST", f"{path}/contexts", {"language": "bash"}).json["id"]
+    result = keyed.request("alice", "POST", f"{path}/run", {"code": "echo 1", "context": context}).json
+    (line,) = keyed.audit(run=result["id"])
+    assert line["language"] == "bash" and line["isolation"] == "container"
+    assert keyed.request("alice", "DELETE", f"{path}/contexts/{context}").status == 204

@@ -8,7 +8,7 @@
 static void what_overlaps_is_charged_once(void **state)
 {
     (void)state;
-    struct cpu_account *account = cpu_account_new();
+    struct cpu_account *account = cpu_account_new(NULL);
     cpu_account_begin(account, 100); /* what was before the first is for nobody */
     cpu_account_begin(account, 150); /* another one, beside it */
     cpu_account_note(account, 400, false);
@@ -25,6 +25,31 @@ static void what_overlaps_is_charged_once(void **state)
     cpu_account_put(account);
 }
 
+static void what_nobody_is_charged_with_is_on_the_bill(void **state)
+{
+    (void)state;
+    struct cpu_bill *bill = cpu_bill_new();
+    struct cpu_account *idle = cpu_account_new(bill), *account = cpu_account_new(bill);
+    cpu_account_note(idle, 100, true); /* nothing ever ran in it */
+    cpu_account_put(idle);
+    assert_int_equal(cpu_bill_take_us(bill), 0);
+    cpu_account_begin(account, 100);
+    cpu_account_note(account, 400, false);
+    assert_int_equal(cpu_account_charge_us(account), 300);
+    cpu_account_note(account, 1000, false); /* a thread that the run left */
+    cpu_account_settle(account);
+    assert_int_equal(cpu_bill_take_us(bill), 600);
+    assert_int_equal(cpu_bill_take_us(bill), 0);
+    assert_int_equal(cpu_account_charge_us(account), 0);
+    struct cpu_account *held = cpu_account_hold(account);
+    cpu_account_note(account, 1500, true);
+    cpu_account_put(account);
+    assert_int_equal(cpu_bill_take_us(bill), 0); /* somebody may still be charged with it */
+    cpu_account_put(held);
+    assert_int_equal(cpu_bill_take_us(bill), 500);
+    cpu_bill_put(bill);
+}
+
 static void *end_later(void *data)
 {
     usleep(20000);
@@ -36,7 +61,7 @@ static void *end_later(void *data)
 static void sum_of_a_box_that_goes_is_waited_for(void **state)
 {
     (void)state;
-    struct cpu_account *account = cpu_account_new();
+    struct cpu_account *account = cpu_account_new(NULL);
     cpu_account_begin(account, 0);
     cpu_account_note(account, 300, false);
     assert_int_equal(cpu_account_used_us(account, 10), -1);
@@ -63,6 +88,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_overlaps_is_charged_once),
+        cmocka_unit_test(what_nobody_is_charged_with_is_on_the_bill),
         cmocka_unit_test(sum_of_a_box_that_goes_is_waited_for),
         cmocka_unit_test(without_an_account_nothing_is_charged),
     };

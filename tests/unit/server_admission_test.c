@@ -68,7 +68,7 @@ static void house_open(struct house *house, struct scratch *scratch, int slots, 
                                     .millicpus = 1000000,
                                     .queue_depth = depth,
                                     .queue_wait_ms = wait_ms};
-    assert_int_equal(tenants_open(scratch->fd, &house->tenants, &err), 0);
+    assert_int_equal(tenants_open(scratch->fd, true, &house->tenants, &err), 0);
     house->hog = tenants_name(house->tenants, "hog");
     house->guest = tenants_name(house->tenants, "guest");
     house->third = tenants_name(house->tenants, "local"); /* without quotas */
@@ -200,7 +200,7 @@ static void a_full_room_and_a_late_turn_answer_503(void **state)
     await_waiting(house.admission, 1);
     struct admission_need need = {.memory_bytes = MEGABYTE, .millicpus = 1000};
     struct refusal refusal = {0};
-    assert_int_equal(admission_enter(house.admission, house.third, &need, -1, &extra, &refusal), -EBUSY);
+    assert_int_equal(admission_enter(house.admission, house.guest, &need, -1, &extra, &refusal), -EBUSY);
     assert_int_equal(refusal.status, 503);
     assert_string_equal(refusal.code, "overloaded");
     assert_true(refusal.retry_after_ms > 0);
@@ -213,6 +213,64 @@ static void a_full_room_and_a_late_turn_answer_503(void **state)
     assert_int_equal(now.refused_full, 1);
     assert_int_equal(now.refused_late, 1);
     admission_leave(house.admission, &first, 0);
+    house_close(&house);
+}
+
+static void nobody_fills_the_room_for_others(void **state)
+{
+    struct house house;
+    house_open(&house, *state, 1, 4, 10000);
+    struct admission_ticket first;
+    struct visitor hog[5], guest[3];
+    enter_now(&house, house.third, 1, &first);
+    for (int i = 0; i < 4; i++) {
+        hog[i] = visitor_of(&house, house.hog, 1, 1);
+        visitor_start(&hog[i]);
+        await_waiting(house.admission, i + 1);
+    }
+    hog[4] = visitor_of(&house, house.hog, 1, 1);
+    visit(&hog[4]);
+    assert_int_equal(hog[4].status, -EBUSY);
+    assert_int_equal(hog[4].refusal.status, 503);
+    for (int i = 0; i < 2; i++) { /* half of four is the guest's */
+        guest[i] = visitor_of(&house, house.guest, 1, 1);
+        visitor_start(&guest[i]);
+        await_waiting(house.admission, 5 + i);
+    }
+    guest[2] = visitor_of(&house, house.guest, 1, 1);
+    visit(&guest[2]);
+    assert_int_equal(guest[2].status, -EBUSY);
+    admission_leave(house.admission, &first, 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(hog[i].thread, NULL);
+    for (int i = 0; i < 2; i++)
+        pthread_join(guest[i].thread, NULL);
+    house_close(&house);
+}
+
+static void the_room_has_an_end_however_many_come(void **state)
+{
+    struct house house;
+    house_open(&house, *state, 1, 2, 10000);
+    enum { MANY = 6 };
+    struct admission_ticket first;
+    struct visitor visitors[MANY];
+    enter_now(&house, house.third, 1, &first);
+    for (int i = 0; i < MANY; i++) { /* each a tenant of his own */
+        char name[16];
+        snprintf(name, sizeof name, "tenant-%d", i);
+        visitors[i] = visitor_of(&house, tenants_name(house.tenants, name), 1, 1);
+        if (i < 4) {
+            visitor_start(&visitors[i]);
+            await_waiting(house.admission, i + 1);
+        } else {
+            visit(&visitors[i]);
+            assert_int_equal(visitors[i].status, -EBUSY);
+        }
+    }
+    admission_leave(house.admission, &first, 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(visitors[i].thread, NULL);
     house_close(&house);
 }
 
@@ -293,6 +351,31 @@ static void cpus_are_a_budget_too(void **state)
     house_close(&house);
 }
 
+static void what_live_boxes_hold_is_missing(void **state)
+{
+    struct house house;
+    struct refusal refusal = {0};
+    struct admission_ticket first;
+    house_open(&house, *state, 2, 100, 10000);
+    admission_note_held(house.admission, MEGABYTE);
+    assert_true(admission_has_room(house.admission, &refusal));
+    enter_now(&house, house.third, 1, &first);
+    struct visitor second = visitor_of(&house, house.third, 1, 1);
+    visitor_start(&second);
+    await_waiting(house.admission, 1);
+    admission_note_held(house.admission, 0);
+    pthread_join(second.thread, NULL);
+    assert_int_equal(second.status, 0);
+    admission_leave(house.admission, &first, 0);
+
+    admission_note_held(house.admission, 2 * MEGABYTE);
+    assert_false(admission_has_room(house.admission, &refusal));
+    assert_int_equal(refusal.status, 503);
+    enter_now(&house, house.third, 1, &first); /* alone, for boxes that wait must not keep everybody out */
+    admission_leave(house.admission, &first, 0);
+    house_close(&house);
+}
+
 static void the_machine_gives_the_budget(void **state)
 {
     (void)state;
@@ -314,10 +397,13 @@ int main(void)
         test(lines_take_turns_under_constant_load),
         test(quotas_refuse_with_429_before_anything_waits),
         test(a_full_room_and_a_late_turn_answer_503),
+        test(nobody_fills_the_room_for_others),
+        test(the_room_has_an_end_however_many_come),
         test(who_hangs_up_leaves_the_line),
         test(more_than_the_machine_has_runs_alone),
         test(a_big_run_is_passed_only_so_often),
         test(cpus_are_a_budget_too),
+        test(what_live_boxes_hold_is_missing),
         test(the_machine_gives_the_budget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,7 +30,7 @@ static const struct tenant *acme_with(struct scratch *scratch, struct book *book
     quotas_unset(&quotas);
     quotas.value[field] = value;
     make_key(scratch, "acme", &quotas, book->key, book->id);
-    assert_int_equal(tenants_open(scratch->fd, &book->tenants, &err), 0);
+    assert_int_equal(tenants_open(scratch->fd, true, &book->tenants, &err), 0);
     char id[KEY_ID_SIZE];
     const struct tenant *tenant = tenants_find(book->tenants, book->key, id);
     assert_non_null(tenant);
@@ -43,7 +43,7 @@ static void without_keys_there_is_a_single_user_without_quotas(void **state)
     struct tenants *tenants;
     struct error err = {0};
     char id[KEY_ID_SIZE];
-    assert_int_equal(tenants_open(scratch->fd, &tenants, &err), 0);
+    assert_int_equal(tenants_open(scratch->fd, true, &tenants, &err), 0);
     assert_true(tenants_is_single_user(tenants));
     const struct tenant *local = tenants_find(tenants, NULL, id);
     assert_non_null(local);
@@ -60,7 +60,7 @@ static void the_first_key_ends_the_single_user_and_no_removal_brings_him_back(vo
     struct tenants *tenants;
     struct error err = {0};
     char id[KEY_ID_SIZE], made[KEY_ID_SIZE], key[KEY_TEXT_SIZE];
-    assert_int_equal(tenants_open(scratch->fd, &tenants, &err), 0);
+    assert_int_equal(tenants_open(scratch->fd, true, &tenants, &err), 0);
     assert_non_null(tenants_find(tenants, NULL, id));
     make_key(scratch, "acme", NULL, key, made);
     assert_null(tenants_find(tenants, NULL, id));
@@ -70,6 +70,21 @@ static void the_first_key_ends_the_single_user_and_no_removal_brings_him_back(vo
     assert_int_equal(unlinkat(scratch->fd, "keys", 0), 0);
     assert_null(tenants_find(tenants, NULL, id));
     assert_null(tenants_find(tenants, key, id));
+    tenants_close(tenants);
+}
+
+static void without_keys_nobody_is_let_in_where_there_is_no_single_user(void **state)
+{
+    struct scratch *scratch = *state;
+    struct tenants *tenants;
+    struct error err = {0};
+    char id[KEY_ID_SIZE], made[KEY_ID_SIZE], key[KEY_TEXT_SIZE];
+    assert_int_equal(tenants_open(scratch->fd, false, &tenants, &err), 0);
+    assert_false(tenants_is_single_user(tenants));
+    assert_null(tenants_find(tenants, NULL, id));
+    make_key(scratch, "acme", NULL, key, made);
+    assert_null(tenants_find(tenants, NULL, id));
+    assert_string_equal(tenants_find(tenants, key, id)->name, "acme");
     tenants_close(tenants);
 }
 
@@ -119,9 +134,48 @@ static void levels_are_claimed_and_released(void **state)
     assert_false(tenant_claim(acme, &three, &refusal));
     assert_int_equal(refusal.status, 422);
     tenant_release(acme, &box, false);
-    box.elsewhere[QUOTA_boxes] = 1; /* beside the one that is claimed */
+    tenant_note_boxes(acme, &box); /* beside the one that is claimed */
     assert_false(tenant_claim(acme, &box, &refusal));
     assert_int_equal(refusal.status, 429);
+    tenants_close(book.tenants);
+}
+
+static void a_box_that_the_keeper_counts_meanwhile_is_asked_for_again(void **state)
+{
+    struct book book;
+    const struct tenant *acme = acme_with(*state, &book, QUOTA_boxes, 1);
+    const struct tenant_claim box = {.amount = {[QUOTA_boxes] = 1}}, none = {{0}};
+    struct refusal refusal = {0};
+    int64_t early = tenant_boxes_number(acme); /* asked, and answered: there is none */
+    assert_int_equal(tenant_claim_boxes(acme, early, &none, &box, &refusal), 0);
+    assert_int_equal(tenant_claim_boxes(acme, early, &none, &box, &refusal), -EBUSY);
+    tenant_release(acme, &box, true); /* it is made: the answer from before is not true any more */
+    assert_int_equal(tenant_claim_boxes(acme, early, &none, &box, &refusal), -EAGAIN);
+    assert_int_equal(tenant_claim_boxes(acme, tenant_boxes_number(acme), &box, &box, &refusal), -EBUSY);
+    tenants_close(book.tenants);
+}
+
+static void less_than_nothing_cannot_be_claimed(void **state)
+{
+    struct book book;
+    const struct tenant *acme = acme_with(*state, &book, QUOTA_boxes, 2);
+    struct tenant_claim less = {.amount = {[QUOTA_boxes] = -1000}}, runs = {.amount = {[QUOTA_runs] = -1}};
+    struct tenant_claim all = {.amount = {[QUOTA_memory] = INT64_MAX}};
+    struct refusal refusal = {0};
+    assert_false(tenant_claim(acme, &less, &refusal));
+    assert_int_equal(refusal.status, 422);
+    assert_string_equal(refusal.field, "boxes");
+    assert_false(tenant_claim(acme, &runs, &refusal));
+    int64_t used;
+    tenant_quota(acme, QUOTA_boxes, &used);
+    assert_int_equal(used, 0);
+
+    struct quotas none;
+    quotas_none(&none);
+    make_key(*state, "acme", &none, book.key, book.id);
+    assert_ptr_equal(tenants_find(book.tenants, book.key, book.id), acme);
+    assert_true(tenant_claim(acme, &all, &refusal));
+    assert_false(tenant_claim(acme, &all, &refusal)); /* a sum that there is no number for */
     tenants_close(book.tenants);
 }
 
@@ -220,8 +274,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         test(without_keys_there_is_a_single_user_without_quotas),
         test(the_first_key_ends_the_single_user_and_no_removal_brings_him_back),
+        test(without_keys_nobody_is_let_in_where_there_is_no_single_user),
         test(changes_of_the_file_are_seen_at_once),
         test(levels_are_claimed_and_released),
+        test(a_box_that_the_keeper_counts_meanwhile_is_asked_for_again),
+        test(less_than_nothing_cannot_be_claimed),
         test(a_claim_is_all_or_nothing),
         test(runs_a_minute_come_back_with_time),
         test(spent_cpu_time_is_paid_off_before_the_next_run),
