@@ -112,6 +112,7 @@ static int copy_terms(struct session *session, const struct session_terms *terms
     session->idle_ms = terms->idle_ms ? terms->idle_ms : SESSION_IDLE_DEFAULT_MS;
     session->runs_max = terms->runs_max ? terms->runs_max : CONTEXT_RUNS_DEFAULT;
     session->is_cold = terms->is_cold;
+    snprintf(session->room, sizeof session->room, "%s", terms->room ? terms->room : "");
     identifier_make("sbx_", session->id);
     bool is_whole = session->owner && session->spec && (session->about || !terms->about) &&
                     copy_inputs(session, terms) == 0;

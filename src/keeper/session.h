@@ -49,6 +49,7 @@ struct session_terms {
     int runs_max;            /* 0: CONTEXT_RUNS_DEFAULT */
     const json_t *inputs;    /* [{name, fd}]: shown read-only in /data/input (handed.h); NULL: none */
     const int *fds;          /* that they number, WIRE_DESCRIPTORS of them */
+    const char *room;        /* where the server has them, in its words; forks share it. NULL: nowhere */
     bool is_cold;            /* do not fork it from an interpreter that was warmed up */
 };
 
@@ -64,6 +65,9 @@ void session_put(struct session *session);
 
 /* Ends it, and waits until nothing of it is left. Nobody finds it any more. */
 void session_close(struct session *session);
+
+/* The room of one that has ended, if nobody else has it any more; or NULL. */
+const char *session_empty_room(const struct session *session);
 
 /* More time, from now on; at most SESSION_TTL_MAX_MS since it, or what it was forked from, was opened. */
 int session_extend(struct session *session, int64_t ttl_ms, struct error *err);
@@ -83,8 +87,8 @@ void session_limits(struct session *session, struct limits *ret, int64_t *ret_bo
 /* As it was given; to be freed. */
 json_t *session_spec(const struct session *session);
 
-/* The ids of all that have not ended, of all owners, as the keys of an object. */
-json_t *session_living(struct session_table *table);
+/* The rooms of all that have not ended, of all owners, as the keys of an object. */
+json_t *session_rooms(struct session_table *table);
 
 /* Why one has ended, as JSON: the cause's name, or null. */
 json_t *session_cause(struct session_table *table, const char *owner, const char *id);

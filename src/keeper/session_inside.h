@@ -57,6 +57,7 @@ struct session {
     char *about;          /* JSON text; NULL: none */
     json_t *inputs;
     int *input_fds; /* WIRE_DESCRIPTORS; NULL: there are no inputs */
+    char room[IDENTIFIER_SIZE];
     bool is_cold;
     int64_t created_ms, ttl_ms, idle_ms;
     int64_t opened_us, until_us, most_us; /* most: no extension goes beyond */

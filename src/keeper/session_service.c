@@ -107,6 +107,7 @@ static int answer_open(struct session_request *request)
         .runs_max = (int)request_number(request, "runs_max"),
         .inputs = json_object_get(request->header, "inputs"),
         .fds = request->fds,
+        .room = request_text(request, "room"),
         .is_cold = json_is_true(json_object_get(request->header, "cold")),
     };
     struct error err = {0};
@@ -125,8 +126,8 @@ static int answer_open(struct session_request *request)
     if (status < 0)
         return request_reply_error(request, &err);
     json_t *answer = json_pack("{s:o}", "session", session_to_json(session, false));
-    if (answer && json_is_true(json_object_get(request->header, "living")))
-        json_object_set_new(answer, "living", session_living(request->table));
+    if (answer && terms.room)
+        json_object_set_new(answer, "rooms", session_rooms(request->table));
     session_put(session);
     return request_reply(request, answer);
 }
@@ -193,7 +194,8 @@ static int answer_list(struct session_request *request)
 static int answer_close(struct session_request *request)
 {
     session_close(request->session);
-    return request_reply(request, json_pack("{s:b}", "ok", 1));
+    const char *room = session_empty_room(request->session);
+    return request_reply(request, json_pack("{s:b, s:s*}", "ok", 1, "room", room));
 }
 
 static int answer_extend(struct session_request *request)

@@ -167,15 +167,25 @@ json_t *session_to_json(struct session *session, bool with_usage)
     return object;
 }
 
-json_t *session_living(struct session_table *table)
+json_t *session_rooms(struct session_table *table)
 {
-    json_t *living = json_object();
+    json_t *rooms = json_object();
     pthread_mutex_lock(&table->lock);
     for (const struct session *at = table->sessions; at; at = at->next)
-        if (!at->is_over)
-            json_object_set_new(living, at->id, json_true());
+        if (!at->is_over && at->room[0])
+            json_object_set_new(rooms, at->room, json_true());
     pthread_mutex_unlock(&table->lock);
-    return living;
+    return rooms;
+}
+
+const char *session_empty_room(const struct session *session)
+{
+    bool is_empty = session->room[0];
+    pthread_mutex_lock(&session->table->lock);
+    for (const struct session *at = session->table->sessions; at && is_empty; at = at->next)
+        is_empty = at->is_over || strcmp(at->room, session->room) != 0;
+    pthread_mutex_unlock(&session->table->lock);
+    return is_empty ? session->room : NULL;
 }
 
 json_t *session_cause(struct session_table *table, const char *owner, const char *id)

@@ -247,9 +247,11 @@ static int end(struct exchange *exchange)
     json_t *answer = NULL;
     if (sandbox_ask(exchange, sandbox_request(exchange, "close"), &answer) < 0)
         return 0;
-    json_decref(answer);
+    const char *room = json_string_value(json_object_get(answer, "room"));
     sandbox_journal_remove(exchange_server(exchange), exchange_part(exchange, 0));
-    sandbox_files_remove(exchange_server(exchange), exchange_part(exchange, 0));
+    if (room)
+        sandbox_files_remove(exchange_server(exchange), room);
+    json_decref(answer);
     return exchange_reply_empty(exchange, 204);
 }
 

@@ -2,8 +2,9 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "server/exchange_inside.h"
-#include "server/range.h"
 #include "server/idempotency.h"
+#include "server/problem.h"
+#include "server/range.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -117,9 +118,12 @@ int exchange_reply_problem(struct exchange *exchange, const struct error *err)
         return exchange_reply_error(exchange, 501, "layer_missing", err->subject,
                                     "GET /v1/doctor tells what holds on this machine", "%s", err->text);
     default:
-        return exchange_reply_error(exchange, 500, "host_failure", err->subject, NULL, "%s",
-                                    err->text[0] ? err->text : "the host failed");
+        break;
     }
+    scope_buffer message = {0};
+    problem_message(err, &message);
+    return exchange_reply_error(exchange, 500, problem_code(err), err->subject, NULL, "%s",
+                                message.data ? message.data : "");
 }
 
 struct stream {

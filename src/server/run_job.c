@@ -85,7 +85,7 @@ static int start_with_files(struct run_job *job, struct client_run *run, struct 
     size_t count = job->request.files.count;
     for (size_t i = 0; i < count; i++)
         inputs[i].fd = -1;
-    int status = run_room_open(job->server, job->id, &job->room, err);
+    int status = run_room_open(job->server, RUN_ROOMS, job->id, &job->room, err);
     if (status == 0)
         status = run_job_open_inputs(job, inputs, err);
     if (status == 0) {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "server/event.h"
 #include "server/keeper_link.h"
+#include "server/problem.h"
 #include "server/run_gate.h"
 #include "server/server.h"
 
@@ -67,12 +68,10 @@ static int read_pipe(struct run_stream *stream, int which, struct buffer *into)
 
 static void append_error(struct buffer *into, const struct error *err)
 {
-    const char *code = err->kind == ERROR_SPEC    ? "unprocessable"
-                       : err->kind == ERROR_LAYER ? "layer_missing"
-                                                  : "host_failure";
-    scope_buffer clean = {0};
-    text_append_utf8(&clean, err->text, strlen(err->text));
-    json_t *error = json_pack("{s:s, s:s}", "code", code, "message", clean.data ? clean.data : "");
+    scope_buffer message = {0};
+    problem_message(err, &message);
+    json_t *error =
+        json_pack("{s:s, s:s}", "code", problem_code(err), "message", message.data ? message.data : "");
     if (err->subject[0])
         json_object_set_new(error, "field", json_string(err->subject));
     event_append(into, "error", json_pack("{s:o}", "error", error));

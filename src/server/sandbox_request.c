@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "keeper/wire.h"
 #include "server/keeper_link.h"
+#include "server/problem.h"
 #include "server/run_request.h"
 #include "server/sandbox_journal.h"
 #include "server/server.h"
@@ -155,13 +156,10 @@ json_t *sandbox_refusal_to_json(const json_t *refusal)
     struct error err = {0};
     wire_to_error(refusal, &err);
     int row = refusal_row(&err);
-    const char *word = row >= 0                  ? refusals[row].word
-                       : err.kind == ERROR_SPEC  ? "unprocessable"
-                       : err.kind == ERROR_LAYER ? "layer_missing"
-                                                 : "host_failure";
-    scope_buffer clean = {0};
-    text_append_utf8(&clean, err.text, strlen(err.text));
-    return json_pack("{s:{s:s, s:s}}", "error", "code", word, "message", clean.data ? clean.data : "");
+    scope_buffer message = {0};
+    problem_message(&err, &message);
+    return json_pack("{s:{s:s, s:s}}", "error", "code", row >= 0 ? refusals[row].word : problem_code(&err),
+                     "message", message.data ? message.data : "");
 }
 
 int sandbox_body(struct exchange *exchange, const char *const *known, json_t **ret)

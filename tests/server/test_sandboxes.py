@@ -173,13 +173,54 @@ def test_files_are_shown_read_only_and_found_again_after_a_restart(serving):
     assert sandbox.ask("POST", f"/contexts/{sandbox.context}/restart", {}).status == 200
     assert sandbox.run(read)["stdout"] == "inline ['x,y', '1,2']\n"
     fork = Sandbox(serving, sandbox.ask("POST", "/fork", {}).json["sandboxes"][0])
-    assert (serving.data / "sandboxes.files" / sandbox.id).exists()
     sandbox.close()
-    assert not (serving.data / "sandboxes.files" / sandbox.id).exists()
     assert fork.run(read)["stdout"] == "inline ['x,y', '1,2']\n"
     fork.close()
     error_of(serving.post("/v1/sandboxes", {"files": [{"upload": "nothing"}]}), 422, "unprocessable")
     error_of(serving.post("/v1/sandboxes", {"files": [{"name": "../x", "content": ""}]}), 400, "bad_request")
+
+
+INLINE = [{"name": "i.txt", "content": "hey"}]
+READ = "open('/data/input/i.txt').read()"
+
+
+def text_of(result):
+    assert result["status"] == "ok", result
+    return result["results"][0]["media"]["text/plain"]
+
+
+def test_forks_and_checkpoints_see_the_files_that_the_sandbox_came_with(serving):
+    sandbox = make(serving, files=INLINE)
+    answer = sandbox.ask("POST", "/fork", {})
+    assert answer.status == 201, answer
+    fork = Sandbox(serving, answer.json["sandboxes"][0])
+    assert text_of(fork.run(READ)) == "'hey'"
+    point = sandbox.ask("POST", "/checkpoints", {})
+    assert point.status == 201, point
+    assert sandbox.ask("POST", f"/checkpoints/{point.json['id']}/rollback", {}).status == 200
+    assert text_of(sandbox.run(READ)) == "'hey'"
+    sandbox.close()
+    # They stay for the fork: its own forks, and an interpreter that is restarted.
+    again = fork.ask("POST", "/fork", {})
+    assert again.status == 201, again
+    assert fork.ask("POST", f"/contexts/{fork.context}/restart", {}).status == 200
+    assert text_of(fork.run(READ)) == "'hey'"
+    place = pathlib.Path(serving.data) / "sandboxes.files"
+    before = set(os.listdir(place))
+    fork.close()
+    assert set(os.listdir(place)) == before
+    Sandbox(serving, again.json["sandboxes"][0]).close()
+    assert len(before - set(os.listdir(place))) == 1, "the last of them takes the files along"
+
+
+def test_an_error_of_the_host_does_not_tell_where_the_server_keeps_things(serving):
+    assert serving.request("PUT", "/v1/files/goes.txt", "some bytes").status in (200, 201)
+    sandbox = make(serving, files=[{"name": "g.txt", "upload": "goes.txt"}])
+    assert serving.request("DELETE", "/v1/files/goes.txt").status == 204
+    answer = sandbox.ask("POST", "/fork", {})
+    assert "g.txt" in error_of(answer, 500, "host_failure")["message"]
+    assert str(serving.data).encode() not in answer.body and b"/files/" not in answer.body, answer
+    sandbox.close()
 
 
 # ---- ends of runs ----
