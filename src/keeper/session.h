@@ -20,7 +20,6 @@ enum {
     SESSION_TTL_DEFAULT_MS = 3600 * 1000,
     SESSION_TTL_MAX_MS = 24 * 3600 * 1000,
     SESSION_IDLE_DEFAULT_MS = 15 * 60 * 1000,
-    SESSION_RUNS_MAX = 100000,
     SESSION_CONTEXTS_MAX = 16,
     SESSION_POINTS_MAX = 16,
     SESSION_FORKS_MAX = 64,
@@ -69,8 +68,15 @@ void session_close(struct session *session);
 /* The room of one that has ended, if nobody else has it any more; or NULL. */
 const char *session_empty_room(const struct session *session);
 
-/* More time, from now on; at most SESSION_TTL_MAX_MS since it, or what it was forked from, was opened. */
-int session_extend(struct session *session, int64_t ttl_ms, struct error *err);
+/* More time, from now on, at most SESSION_TTL_MAX_MS since it, or what it was forked from, was opened; a
+ * longer idle time; more runs, up to the operator's ceiling. 0: as it was. All of it or nothing. */
+struct session_extension {
+    int64_t ttl_ms, idle_ms, runs_max;
+};
+int session_extend(struct session *session, const struct session_extension *more, struct error *err);
+
+/* Of the operator: the most runs that a session may have. */
+int session_check_runs(const struct session_table *table, int64_t runs_max, struct error *err);
 
 /* All that can be told of it, or NULL. With `usage`: what its contexts use, which takes a moment. */
 json_t *session_to_json(struct session *session, bool with_usage);

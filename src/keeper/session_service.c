@@ -119,8 +119,8 @@ static int answer_open(struct session_request *request)
         status = check_time("ttl", terms.ttl_ms, &err);
     if (status == 0)
         status = check_time("idle", terms.idle_ms, &err);
-    if (status == 0 && (terms.runs_max < 0 || terms.runs_max > SESSION_RUNS_MAX))
-        status = error_spec(&err, "runs_max", "runs_max: must be between 1 and %d", SESSION_RUNS_MAX);
+    if (status == 0)
+        status = session_check_runs(request->table, request_number(request, "runs_max"), &err);
     if (status == 0)
         status = session_open(request->table, &terms, &session, &err);
     if (status < 0)
@@ -201,7 +201,14 @@ static int answer_close(struct session_request *request)
 static int answer_extend(struct session_request *request)
 {
     struct error err = {0};
-    int status = session_extend(request->session, request_number(request, "ttl_ms"), &err);
+    const struct session_extension more = {.ttl_ms = request_number(request, "ttl_ms"),
+                                           .idle_ms = request_number(request, "idle_ms"),
+                                           .runs_max = request_number(request, "runs_max")};
+    int status = check_time("ttl", more.ttl_ms, &err);
+    if (status == 0)
+        status = check_time("idle", more.idle_ms, &err);
+    if (status == 0)
+        status = session_extend(request->session, &more, &err);
     return status < 0 ? request_reply_error(request, &err) : reply_session(request, request->session, false);
 }
 

@@ -36,6 +36,16 @@ static int set_pairs(json_t *body, const char *field, const struct string_list *
     return 0;
 }
 
+static int set_runs(const struct sandbox_options *given, json_t *body, struct error *err)
+{
+    int64_t runs = 0;
+    if (given->runs && !text_parse_count(given->runs, &runs))
+        return error_spec(err, "runs", "runs: '%.32s' is not a number", given->runs);
+    if (given->runs)
+        json_object_set_new(body, "runs_max", json_integer(runs));
+    return 0;
+}
+
 static int make_body(const struct sandbox_options *given, json_t *body, struct error *err)
 {
     const struct spec *spec = given->spec;
@@ -50,13 +60,10 @@ static int make_body(const struct sandbox_options *given, json_t *body, struct e
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].value)
             json_object_set_new(body, texts[i].field, json_string(texts[i].value));
-    int64_t runs = 0;
-    if (given->runs && !text_parse_count(given->runs, &runs))
-        return error_spec(err, "runs", "runs: '%.32s' is not a number", given->runs);
-    if (given->runs)
-        json_object_set_new(body, "runs_max", json_integer(runs));
     json_object_set_new(body, "limits", run_body_limits(&spec->limits, spec->limit_set));
-    int status = set_pairs(body, "metadata", &given->metadata, err);
+    int status = set_runs(given, body, err);
+    if (status == 0)
+        status = set_pairs(body, "metadata", &given->metadata, err);
     return status < 0 ? status : set_pairs(body, "env", &spec->environment, err);
 }
 
@@ -263,11 +270,16 @@ static int extend(struct sandbox_options *given, struct error *err)
     json_t *answer = NULL;
     const char *ttl = given->words.count > 1 ? given->words.items[1] : given->ttl;
     char until[32];
-    if (!ttl)
-        return error_spec(err, "ttl", "give a time: cloche sandbox extend %.40s 1h", given->words.items[0]);
-    int status = sandbox_path(given->words.items[0], "/extend", &path, err);
+    if (!ttl && !given->idle && !given->runs)
+        return error_spec(err, "ttl", "give a time: cloche sandbox extend %.40s 1h; or --idle, --runs",
+                          given->words.items[0]);
+    json_t *body = json_pack("{s:s*, s:s*}", "ttl", ttl, "idle", given->idle);
+    int status = set_runs(given, body, err);
     if (status == 0)
-        status = http_ask(given->http, "POST", path.data, json_pack("{s:s}", "ttl", ttl), &answer, err);
+        status = sandbox_path(given->words.items[0], "/extend", &path, err);
+    if (status == 0)
+        status = http_ask(given->http, "POST", path.data, json_incref(body), &answer, err);
+    json_decref(body);
     if (status == 0 && given->json)
         remote_print_json(answer);
     else if (status == 0 && !given->quiet)

@@ -88,23 +88,30 @@ static bool check_metadata(struct exchange *exchange, const json_t *body)
     return true;
 }
 
+/* The most is the operator's, and told by the keeper. */
+static bool check_runs(struct exchange *exchange, const json_t *body)
+{
+    const json_t *runs = json_object_get(body, "runs_max");
+    if (!sandbox_field_is(exchange, body, "runs_max", JSON_INTEGER))
+        return false;
+    if (!runs || json_integer_value(runs) > 0)
+        return true;
+    exchange_reply_error(exchange, 400, "bad_request", "runs_max", NULL, "runs_max: must be 1 or more");
+    return false;
+}
+
 static bool check_types(struct exchange *exchange, const json_t *body)
 {
     static const struct {
         const char *name;
         json_type type;
-    } fields[] = {{"language", JSON_STRING},  {"image", JSON_STRING},  {"isolation", JSON_STRING},
-                  {"env", JSON_OBJECT},       {"limits", JSON_OBJECT}, {"metadata", JSON_OBJECT},
-                  {"runs_max", JSON_INTEGER}, {"warm", JSON_TRUE},     {"preset", JSON_STRING}};
+    } fields[] = {{"language", JSON_STRING}, {"image", JSON_STRING},  {"isolation", JSON_STRING},
+                  {"env", JSON_OBJECT},      {"limits", JSON_OBJECT}, {"metadata", JSON_OBJECT},
+                  {"warm", JSON_TRUE},       {"preset", JSON_STRING}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!sandbox_field_is(exchange, body, fields[i].name, fields[i].type))
             return false;
-    json_int_t runs = json_integer_value(json_object_get(body, "runs_max"));
-    if (json_object_get(body, "runs_max") && (runs < 1 || runs > 100000))
-        return exchange_reply_error(exchange, 400, "bad_request", "runs_max", NULL,
-                                    "runs_max: must be between 1 and 100000"),
-               false;
-    return check_metadata(exchange, body);
+    return check_runs(exchange, body) && check_metadata(exchange, body);
 }
 
 /* NULL: the exchange has its answer. */
@@ -257,19 +264,24 @@ static int end(struct exchange *exchange)
 
 static int extend(struct exchange *exchange)
 {
-    static const char *const known[] = {"ttl", NULL};
+    static const char *const known[] = {"ttl", "idle", "runs_max", NULL};
     json_t *body = NULL, *answer = NULL;
-    int64_t ttl_ms = 0;
+    int64_t ttl_ms = 0, idle_ms = 0;
     if (sandbox_body(exchange, known, &body) < 0)
         return 0;
-    bool is_right = sandbox_duration(exchange, body, "ttl", &ttl_ms);
+    bool is_right = sandbox_duration(exchange, body, "ttl", &ttl_ms) &&
+                    sandbox_duration(exchange, body, "idle", &idle_ms) && check_runs(exchange, body);
+    json_int_t runs_max = json_integer_value(json_object_get(body, "runs_max"));
     json_decref(body);
     if (!is_right)
         return 0;
-    if (!ttl_ms)
-        return exchange_reply_error(exchange, 400, "bad_request", "ttl", NULL, "ttl: is missing");
+    if (!ttl_ms && !idle_ms && !runs_max)
+        return exchange_reply_error(exchange, 400, "bad_request", "ttl", "{\"ttl\": \"1h\"}",
+                                    "ttl, idle or runs_max: one of them is needed");
     json_t *request = sandbox_request(exchange, "extend");
     json_object_set_new(request, "ttl_ms", json_integer(ttl_ms));
+    json_object_set_new(request, "idle_ms", json_integer(idle_ms));
+    json_object_set_new(request, "runs_max", json_integer(runs_max));
     if (sandbox_ask(exchange, request, &answer) < 0)
         return 0;
     const json_t *session = json_object_get(answer, "session");

@@ -147,8 +147,11 @@ int sandbox_reply_refusal(struct exchange *exchange, const json_t *refusal)
                                    json_pack("{s:{s:s, s:s, s:s*, s:s}}", "error", "code", "gone", "message",
                                              err.text, "cause", cause, "hint", refusals[row].hint));
     }
-    return exchange_reply_error(exchange, refusals[row].status, refusals[row].word, err.subject,
-                                refusals[row].hint, "%s", err.text);
+    const char *hint = strcmp(err.subject, "runs_max") == 0
+                           ? "POST …/extend {\"runs_max\": N} allows more, as does runs_max when it is opened"
+                           : refusals[row].hint;
+    return exchange_reply_error(exchange, refusals[row].status, refusals[row].word, err.subject, hint, "%s",
+                                err.text);
 }
 
 json_t *sandbox_refusal_to_json(const json_t *refusal)

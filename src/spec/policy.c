@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SANDBOX_RUNS       100000
 #define UPLOAD_QUOTA       (INT64_C(16) << 30)
 #define UPLOAD_LIFETIME_MS (INT64_C(7) * 24 * 3600 * 1000)
 
@@ -73,6 +74,8 @@ static int policy_set_server(struct policy *policy, const char *key, const char 
         {"server.cpus", text_parse_cpus, &policy->server.millicpus, "a number of CPUs such as 4"},
         {"server.queue", text_parse_count, &policy->server.queue_depth, "a whole number such as 256"},
         {"server.queue_wait", text_parse_duration, &policy->server.queue_wait_ms, "a time such as 30s"},
+        {"server.sandbox_runs", text_parse_count, &policy->server.sandbox_runs,
+         "a whole number such as 100000"},
         {"upload_quota", text_parse_size, &policy->upload_quota_bytes, "a size such as 16G"},
         {"upload_lifetime", text_parse_duration, &policy->upload_lifetime_ms, "a time such as 168h"},
     };
@@ -176,13 +179,14 @@ static int policy_check_itself(struct policy *policy, struct error *err)
 
 int policy_load(const char *path, struct policy *ret, struct error *err)
 {
-    *ret = (struct policy){.isolation = ISOLATION_CONTAINER,
-                           .isolation_min = ISOLATION_PROCESS,
-                           .vet = VET_warn,
-                           .server = {.queue_depth = 256, .queue_wait_ms = 30000},
-                           .upload_quota_bytes = UPLOAD_QUOTA,
-                           .upload_lifetime_ms = UPLOAD_LIFETIME_MS,
-                           .source = "built-in"};
+    *ret =
+        (struct policy){.isolation = ISOLATION_CONTAINER,
+                        .isolation_min = ISOLATION_PROCESS,
+                        .vet = VET_warn,
+                        .server = {.queue_depth = 256, .queue_wait_ms = 30000, .sandbox_runs = SANDBOX_RUNS},
+                        .upload_quota_bytes = UPLOAD_QUOTA,
+                        .upload_lifetime_ms = UPLOAD_LIFETIME_MS,
+                        .source = "built-in"};
     for (int i = 0; i < LIMIT_FIELDS; i++) {
         ret->defaults.value[i] = limit_rows[i].normal;
         ret->ceilings.value[i] = limit_rows[i].most;

@@ -281,8 +281,23 @@ def test_runs_are_counted(serving):
     sandbox = make(serving, runs_max=2)
     sandbox.run("1")
     sandbox.run("1")
-    assert error_of(sandbox.ask("POST", "/run", {"code": "1"}), 409, "conflict")["field"] == "runs_max"
+    refused = error_of(sandbox.ask("POST", "/run", {"code": "1"}), 409, "conflict")
+    assert refused["field"] == "runs_max" and "extend" in refused["hint"], refused
+    view = sandbox.ask("POST", "/extend", {"runs_max": 3, "idle": "7m"}).json
+    assert (view["runs"], view["runs_max"], view["idle_ms"]) == (2, 3, 420000), view
+    assert view["expires_at"] == sandbox.view["expires_at"]
+    sandbox.run("1")
+    assert error_of(sandbox.ask("POST", "/extend", {"runs_max": 100001}), 422, "unprocessable")["field"] == "runs_max"
+    error_of(sandbox.ask("POST", "/extend", {}), 400, "bad_request")
     sandbox.close()
+
+
+def test_the_operator_says_how_many_runs_there_can_be(fresh, tmp_path):
+    (tmp_path / "conf").write_text("server.sandbox_runs = 30\n")
+    serving = fresh("--config", tmp_path / "conf")
+    assert "30" in error_of(serving.post("/v1/sandboxes", {"runs_max": 31}), 422, "unprocessable")["message"]
+    sandbox = make(serving, runs_max=30)
+    assert error_of(sandbox.ask("POST", "/extend", {"runs_max": 31}), 422, "unprocessable")["field"] == "runs_max"
 
 
 # ---- deadlines ----
