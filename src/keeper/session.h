@@ -142,6 +142,7 @@ struct session_order {
 /* What came of a run, in words. */
 struct session_outcome {
     struct context_outcome is;
+    int signal;       /* that the interpreter died of; 0: none. `is.exit_code` is its own then, or -1 */
     char detail[512]; /* of a death */
 };
 

@@ -24,11 +24,11 @@ struct slot {
 
     /* Of the thread that has claimed it. */
     const struct session_listener *listener;
-    int64_t dropped_bytes;
+    int64_t dropped_bytes[STREAM_COUNT];
 
     pthread_mutex_t loose_lock; /* of what programs in the box wrote, and nobody was told yet */
     struct buffer loose[STREAM_COUNT];
-    int64_t loose_taken, loose_dropped;
+    int64_t loose_taken, loose_dropped[STREAM_COUNT];
 };
 
 /* A sleeping copy of every context. */

@@ -124,7 +124,7 @@ json_t *command_link_end(struct command_link *command)
     const json_t *charge = json_object_get(frame, "charge_us");
     command->charge_us = json_is_integer(charge) ? json_integer_value(charge) : -1;
     json_decref(frame);
-    return end ? end : json_pack("{s:n, s:i, s:b, s:b}", "exit_code", "signal", 0, "timed_out", 0, "lost", 1);
+    return end ? end : json_pack("{s:n, s:n, s:b, s:b}", "exit_code", "signal", "timed_out", 0, "lost", 1);
 }
 
 const char *command_cause(const json_t *end)

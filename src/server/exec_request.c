@@ -1,5 +1,6 @@
 #include "server/exec_request.h"
 
+#include "base/base64.h"
 #include "base/scope.h"
 #include "server/sandbox_request.h"
 
@@ -62,6 +63,20 @@ static bool take_limits(struct exchange *exchange, const json_t *body, json_t *r
     return true;
 }
 
+int exec_stdin(struct exchange *exchange, const json_t *body, struct buffer *ret)
+{
+    const json_t *text = json_object_get(body, "stdin"), *encoded = json_object_get(body, "stdin_base64");
+    const struct slice given = {json_string_value(encoded), json_string_length(encoded)};
+    if (!encoded)
+        return buffer_append(ret, text ? json_string_value(text) : "", json_string_length(text));
+    int status = text ? -EINVAL : base64_decode(given, ret);
+    if (status < 0)
+        exchange_reply_error(exchange, 422, "unprocessable", "stdin_base64", NULL,
+                             text ? "stdin_base64: instead of stdin, not beside it"
+                                  : "stdin_base64: is not base64");
+    return status;
+}
+
 static json_t *refuse(struct exchange *exchange, json_t *body, json_t *request)
 {
     json_decref(body);
@@ -72,15 +87,15 @@ static json_t *refuse(struct exchange *exchange, json_t *body, json_t *request)
 
 json_t *exec_request(struct exchange *exchange, json_t **ret_body)
 {
-    static const char *const known[] = {"command", "context", "cwd",    "env",
-                                        "stdin",   "limits",  "stream", NULL};
+    static const char *const known[] = {"command",      "context", "cwd",    "env", "stdin",
+                                        "stdin_base64", "limits",  "stream", NULL};
     static const struct {
         const char *name, *into;
         json_type type;
     } fields[] = {{"command", "command", JSON_ARRAY}, {"context", "context", JSON_STRING},
                   {"cwd", "directory", JSON_STRING},  {"env", NULL, JSON_OBJECT},
-                  {"stdin", NULL, JSON_STRING},       {"limits", NULL, JSON_OBJECT},
-                  {"stream", NULL, JSON_TRUE}};
+                  {"stdin", NULL, JSON_STRING},       {"stdin_base64", NULL, JSON_STRING},
+                  {"limits", NULL, JSON_OBJECT},      {"stream", NULL, JSON_TRUE}};
     json_t *body = NULL;
     if (sandbox_body(exchange, known, &body) < 0)
         return NULL;

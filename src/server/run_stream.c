@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
-#include "base/text.h"
 #include "server/event.h"
 #include "server/keeper_link.h"
 #include "server/problem.h"
@@ -19,31 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 32 << 10, PULSE_MS = 15000, TAIL_MAX = 3 };
+enum { CHUNK = 32 << 10, PULSE_MS = 15000 };
 
 struct run_stream {
     struct run_job job;
     int pipes[2];
-    char tails[2][TAIL_MAX]; /* the begin of a character whose rest has not come yet */
+    char tails[2][EVENT_TAIL_MAX]; /* the begin of a character whose rest has not come yet */
     size_t tail_lengths[2];
     bool is_started, is_over;
 };
 
 static const char *const stream_names[] = {"stdout", "stderr"};
-
-/* How many bytes at the end are a character that goes on. */
-static size_t incomplete_tail(const char *data, size_t length)
-{
-    for (size_t back = 1; back <= TAIL_MAX && back <= length; back++) {
-        unsigned char c = (unsigned char)data[length - back];
-        size_t needed = c >= 0xf0 && c < 0xf5 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 1;
-        if (c >= 0xf5)
-            return 0;
-        if (c >= 0xc0 || c < 0x80)
-            return needed > back ? back : 0;
-    }
-    return 0;
-}
 
 /* 1: something came; 0: nothing now, or nothing any more. */
 static int read_pipe(struct run_stream *stream, int which, struct buffer *into)
@@ -58,7 +43,7 @@ static int read_pipe(struct run_stream *stream, int which, struct buffer *into)
     if (got <= 0)
         scope_close_fd(&stream->pipes[which]);
     size_t length = kept + (got > 0 ? (size_t)got : 0);
-    size_t tail = got > 0 ? incomplete_tail(chunk, length) : 0;
+    size_t tail = got > 0 ? event_incomplete_tail(chunk, length) : 0;
     stream->tail_lengths[which] = tail;
     memcpy(stream->tails[which], chunk + length - tail, tail);
     if (length > tail)

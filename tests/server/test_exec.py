@@ -1,4 +1,5 @@
 """Commands, terminals and files in live sandboxes."""
+import base64
 import io
 import json
 import os
@@ -51,9 +52,28 @@ def test_large_input_and_output_pass(execute):
     assert end["stdout"] == text
 
 
+def test_bytes_that_are_no_text_pass_both_ways(serving, sandbox, execute):
+    given = bytes(range(256)) + "é".encode()
+    end = execute("cat", stdin_base64=base64.b64encode(given).decode())
+    assert base64.b64decode(end["stdout_base64"]) == given and end["stdout"].endswith("é")
+    assert "stdout_base64" not in execute("echo", "é")
+    assert serving.post(f"{sandbox}/exec", {"command": ["cat"], "stdin_base64": "?"}).error["field"] == "stdin_base64"
+    assert serving.post(f"{sandbox}/exec", {"command": ["cat"], "stdin": "", "stdin_base64": ""}).status == 422
+    # A character that comes in two pieces is one in a stream, too.
+    pieces = ["bash", "-c", r"printf 'a\303'; sleep 0.3; printf '\251'; printf '\303' >&2"]
+    events = [(name, data) for name, data in serving.events(f"{sandbox}/exec", {"command": pieces}) if name in ("stdout", "stderr")]
+    assert events == [("stdout", {"text": "a"}), ("stdout", {"text": "é"}), ("stderr", {"bytes": "ww=="})], events
+
+
+def test_no_signal_is_none(execute):
+    end = execute("true")
+    assert end["signal"] is None and end["truncated"] == {"stdout": 0, "stderr": 0}, end
+    assert execute("bash", "-c", "kill -KILL $$")["signal"] == 9
+
+
 def test_output_without_end_is_cut(execute):
     end = execute("head", "-c", "20000000", "/dev/zero")
-    assert end["truncated_bytes"] > 0 and end["exit_code"] == 0 and len(end["stdout"]) <= 8 << 20
+    assert end["truncated"]["stdout"] > 0 and end["exit_code"] == 0 and len(end["stdout"]) <= 8 << 20
 
 
 def test_child_that_keeps_the_pipe_is_not_waited_for(execute):

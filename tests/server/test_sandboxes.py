@@ -162,6 +162,24 @@ def test_a_stream_that_is_refused_has_the_status_of_its_refusal(serving):
     error_of(answer, 404, "not_found")
 
 
+def test_results_and_progress_have_the_shape_of_other_runs(serving, shared):
+    seen = list(serving.events(shared.path + "/run", {"code": "import time; time.sleep(2.2)"}))
+    used = [data for name, data in seen if name == "progress"]
+    assert used and used[0]["wall_ms"] >= 900 and used[0]["wall_limit_ms"] >= 10000 and used[0]["pids"] >= 1, seen
+    assert "elapsed_ms" not in used[0]
+    result = shared.run("print('x' * 20_000_000)")
+    assert result["truncated"]["stdout"] > 0 and result["truncated"]["stderr"] == 0 and result["signal"] is None, result
+
+
+def test_an_interpreter_that_ends_itself_says_how(serving):
+    sandbox = make(serving)
+    for code, exit_code, number in (("import os; os._exit(3)", 3, None), ("import os; os.kill(os.getpid(), 9)", None, 9)):
+        result = sandbox.run(code)
+        assert result["died"] and (result["exit_code"], result["signal"]) == (exit_code, number), result
+        assert sandbox.ask("POST", f"/contexts/{sandbox.context}/restart", {}).status == 200
+    sandbox.close()
+
+
 # ---- files ----
 
 def test_files_are_shown_read_only_and_found_again_after_a_restart(serving):
@@ -434,6 +452,20 @@ def test_what_happens_is_told_as_events(serving):
     assert name == "run_ended" and data["status"] == "ok", data
     sandbox.close()
     assert [name for name, _ in stream] == ["ended"]
+
+
+def test_who_comes_back_hears_what_came_meanwhile(serving):
+    sandbox = make(serving)
+    sandbox.run("1")
+    connection = serving.connect()
+    response = serving.open_stream(connection, sandbox.path + "/events", method="GET")
+    ids = [line for line in (response.readline().decode() for _ in range(8)) if line.startswith("id: ")]
+    assert ids == ["id: 1\n", "id: 2\n"], ids
+    connection.close()
+    again = serving.events(sandbox.path + "/events", method="GET", headers={"Last-Event-ID": "2"})
+    name, data = next(again)
+    assert (name, data["number"]) == ("run_ended", 3), data
+    sandbox.close()
 
 
 # ---- losses: at the end, for they need servers of their own ----
