@@ -25,6 +25,7 @@ void run_report_close(struct run_report *report)
     json_decref(report->results);
     json_decref(report->outcome);
     json_decref(report->refusal);
+    json_decref(report->files);
 }
 
 static int add_event(const struct run_report *report, struct buffer *events, const char *name, json_t *takes)
@@ -139,6 +140,19 @@ int run_report_take(struct run_report *report, const json_t *frame, struct slice
     return take_progress(report, frame, events);
 }
 
+int run_report_tell_files(const struct run_report *report, struct buffer *events)
+{
+    size_t index;
+    json_t *file;
+    int status = 0;
+    json_array_foreach(report->files, index, file)
+    {
+        if (status == 0)
+            status = add_event(report, events, "file", json_copy(file));
+    }
+    return status;
+}
+
 static json_t *milliseconds(const json_t *outcome, const char *name)
 {
     return json_real((double)json_integer_value(json_object_get(outcome, name)) / 1000);
@@ -182,6 +196,10 @@ json_t *run_report_to_json(const struct run_report *report)
                          (struct slice){report->streams[i].data ? report->streams[i].data : "",
                                         report->streams[i].length});
     json_object_set(object, "results", report->results);
+    if (report->files) {
+        json_object_set(object, "files", report->files);
+        json_object_set_new(object, "files_truncated", json_boolean(report->files_are_cut));
+    }
     json_object_set_new(usage, "wall_ms", milliseconds(outcome, "duration_us"));
     json_object_set_new(usage, "cpu_ms", milliseconds(outcome, "cpu_us"));
     for (size_t i = 0; i < sizeof used / sizeof *used; i++)

@@ -195,6 +195,11 @@ def test_file_goes_in_and_out(serving, files, execute):
     assert execute("stat", "-c", "%U %a", "deep/er/data.bin")["stdout"] == "user 644\n"
 
 
+def test_what_cannot_be_moved_is_named(serving, files):
+    answer = serving.post(f"{files}/move", {"from": "never-was", "to": "anywhere/else"})
+    assert answer.status == 404 and answer.error["message"].startswith("never-was:"), answer
+
+
 def test_files_are_listed_moved_and_removed(serving, files):
     serving.put(f"{files}?path=a/one.txt", b"1")
     assert serving.post(f"{files}/mkdir", {"path": "a/b"}).status == 201

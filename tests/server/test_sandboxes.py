@@ -198,6 +198,45 @@ def test_files_are_shown_read_only_and_found_again_after_a_restart(serving):
     error_of(serving.post("/v1/sandboxes", {"files": [{"name": "../x", "content": ""}]}), 400, "bad_request")
 
 
+def test_a_run_tells_which_files_it_made(serving):
+    sandbox = make(serving)
+    sandbox.run("open('before', 'w').write('x'); open('grown', 'w').write('x')")
+    time.sleep(0.05)  # files have their times by the kernel's tick
+    code = "import os; os.makedirs('a b', exist_ok=True); open('a b/c&d', 'w').write('abc'); open('grown', 'a').write('y'); os.symlink('/etc/passwd', 'link')"
+    result = sandbox.run(code, collect=True)
+    files = {file["path"]: file for file in result["files"]}
+    assert {path: file["size"] for path, file in files.items()} == {"a b/c&d": 3, "grown": 2} and not result["files_truncated"], result
+    assert serving.get(files["a b/c&d"]["url"]).body == b"abc"
+    assert "files" not in sandbox.run("open('more', 'w')")
+    time.sleep(0.05)
+    events = list(serving.events(sandbox.path + "/run", {"code": "open('last', 'w').write('12345')", "collect": True}))
+    assert [data["path"] for name, data in events if name == "file"] == ["last"] and events[-1][1]["files"][0]["size"] == 5, events
+    cut = sandbox.run("for i in range(1500): open(f'many{i}', 'w')", collect=True)
+    assert len(cut["files"]) == 1000 and cut["files_truncated"]
+    assert sandbox.run("import os; os._exit(1)", collect=True)["files"] is None
+    sandbox.close()
+
+
+def test_files_of_another_context_are_reached_by_its_name(serving):
+    sandbox = make(serving)
+    other = sandbox.ask("POST", "/contexts", {"language": "bash"}).json["id"]
+    made = sandbox.run("echo from bash > only-there", context=other, collect=True)["files"]
+    assert serving.get(made[0]["url"]).body == b"from bash\n", made
+    path = f"{sandbox.path}/files?path=/data/output/"
+    assert serving.get(path + "only-there").status == 404
+    assert serving.get(f"{path}only-there&context={other}").body == b"from bash\n"
+    assert serving.put(f"{path}put&context={other}", b"x").status == 200
+    below = sandbox.path + "/files"
+    assert serving.post(below + "/mkdir", {"path": "/data/output/made", "context": other}).status == 201
+    assert serving.post(below + "/move", {"from": "/data/output/put", "to": "/data/output/moved", "context": other}).status == 200
+    entries = serving.get(f"{below}/list?path=/data/output&depth=2&context={other}").json["entries"]
+    assert {entry["path"] for entry in entries} >= {"/data/output/made", "/data/output/moved", "/data/output/only-there"}, entries
+    assert serving.get(f"{below}/list?path=/data/output").json["entries"] == []
+    assert serving.delete(f"{path}made&context={other}").status == 204
+    error_of(serving.get(f"{path}x&context=ctx_{'0' * 22}"), 404, "not_found")
+    sandbox.close()
+
+
 INLINE = [{"name": "i.txt", "content": "hey"}]
 READ = "open('/data/input/i.txt').read()"
 
