@@ -5,6 +5,7 @@
 #include "server/command_link.h"
 #include "server/event.h"
 #include "server/file_talk.h"
+#include "server/query.h"
 #include "server/route.h"
 #include "server/sandbox_request.h"
 
@@ -12,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { DEPTH_MAX = 64 }; /* as guest/files goes */
 
 static const char *path_of(struct exchange *exchange)
 {
@@ -57,12 +60,16 @@ static int remove_one(struct exchange *exchange)
 
 static int list(struct exchange *exchange)
 {
-    const char *path = path_of(exchange), *depth = exchange_query(exchange, "depth");
+    const char *path = path_of(exchange);
+    int64_t depth = 1;
     json_t *lines = NULL, *line;
     size_t index;
-    if (!path ||
-        file_talk_ask_all(exchange, context_of(exchange),
-                          (const char *const[]){"list", path, depth ? depth : "1", NULL}, &lines) < 0)
+    if (!path || !query_number(exchange, "depth", 1, DEPTH_MAX, &depth))
+        return 0;
+    char levels[24];
+    snprintf(levels, sizeof levels, "%lld", (long long)depth);
+    if (file_talk_ask_all(exchange, context_of(exchange), (const char *const[]){"list", path, levels, NULL},
+                          &lines) < 0)
         return 0;
     json_t *entries = json_array();
     bool is_cut = false;
@@ -221,21 +228,27 @@ static int watch(struct exchange *exchange)
                 : 0;
 }
 
+#define PLACE "path context"
+
 static const struct route rows[] = {
-    {"GET", "/v1/sandboxes/{id}/files", download, 0, "read a file of a sandbox"},
+    {"GET", "/v1/sandboxes/{id}/files", download, 0, "read a file of a sandbox", .query = PLACE},
     {"PUT", "/v1/sandboxes/{id}/files", upload, ROUTE_STREAMS_BODY, "write a file of a sandbox",
-     .chunk = begin_upload, .chunk_done = file_talk_put_free},
-    {"DELETE", "/v1/sandboxes/{id}/files", remove_one, 0, "remove a file or directory of a sandbox"},
-    {"GET", "/v1/sandboxes/{id}/files/stat", stat_one, 0, "what a path of a sandbox is"},
-    {"GET", "/v1/sandboxes/{id}/files/list", list, 0, "the entries of a directory of a sandbox"},
+     .query = PLACE, .chunk = begin_upload, .chunk_done = file_talk_put_free},
+    {"DELETE", "/v1/sandboxes/{id}/files", remove_one, 0, "remove a file or directory of a sandbox",
+     .query = PLACE},
+    {"GET", "/v1/sandboxes/{id}/files/stat", stat_one, 0, "what a path of a sandbox is", .query = PLACE},
+    {"GET", "/v1/sandboxes/{id}/files/list", list, 0, "the entries of a directory of a sandbox",
+     .query = PLACE " depth"},
     {"POST", "/v1/sandboxes/{id}/files/mkdir", make_directory, 0,
      "make a directory in a sandbox, and those above it"},
     {"POST", "/v1/sandboxes/{id}/files/move", move, 0, "move a file or directory of a sandbox"},
-    {"GET", "/v1/sandboxes/{id}/files/tar", download_tar, 0, "a directory of a sandbox as a tar archive"},
+    {"GET", "/v1/sandboxes/{id}/files/tar", download_tar, 0, "a directory of a sandbox as a tar archive",
+     .query = PLACE},
     {"PUT", "/v1/sandboxes/{id}/files/tar", upload_tar, ROUTE_STREAMS_BODY,
-     "unpack a tar archive in a sandbox", .chunk = begin_tar, .chunk_done = file_talk_put_free},
+     "unpack a tar archive in a sandbox", .query = PLACE, .chunk = begin_tar,
+     .chunk_done = file_talk_put_free},
     {"GET", "/v1/sandboxes/{id}/files/watch", watch, 0,
-     "changes below a directory of a sandbox, as they happen"},
+     "changes below a directory of a sandbox, as they happen", .query = PLACE},
 };
 
 const struct route_family routes_box_files = ROUTE_FAMILY(rows);

@@ -255,7 +255,8 @@ static int send_signal(struct exchange *exchange)
 
 static const struct route rows[] = {
     {"POST", "/v1/sandboxes/{id}/exec", exec, 0, "run a command in a sandbox, beside its contexts"},
-    {"GET", "/v1/sandboxes/{id}/exec/pty", terminal_open, 0, "a command on a terminal, over a WebSocket"},
+    {"GET", "/v1/sandboxes/{id}/exec/pty", terminal_open, 0, "a command on a terminal, over a WebSocket",
+     .query = "command context cwd rows columns"},
     {"POST", "/v1/sandboxes/{id}/exec/{exec}/signal", send_signal, 0, "a signal for a command"},
 };
 

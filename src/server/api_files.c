@@ -3,12 +3,13 @@
 
 #include "base/scope.h"
 #include "base/text.h"
+#include "server/query.h"
+#include "server/range.h"
 #include "server/route.h"
 #include "server/server.h"
 #include "server/store.h"
 #include "server/tenant.h"
 #include "server/upload.h"
-#include "server/range.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -262,11 +263,10 @@ static int delete_file(struct exchange *exchange)
 static int list_files(struct exchange *exchange)
 {
     const struct server *server = exchange_server(exchange);
-    const char *tenant = exchange_tenant(exchange)->name, *limit = exchange_query(exchange, "limit");
+    const char *tenant = exchange_tenant(exchange)->name;
     int64_t most = LIST_DEFAULT;
-    if (limit && (!text_parse_count(limit, &most) || most < 1 || most > LIST_MAX))
-        return exchange_reply_error(exchange, 400, "bad_request", "limit", NULL,
-                                    "limit: must be a number from 1 to %d", LIST_MAX);
+    if (!query_number(exchange, "limit", 1, LIST_MAX, &most))
+        return 0;
     struct stored *files = NULL;
     size_t count = 0;
     store_sweep(server->store, time(NULL));
@@ -287,9 +287,9 @@ static int list_files(struct exchange *exchange)
 }
 
 static const struct route rows[] = {
-    {"GET", "/v1/files", list_files, 0, "Uploaded files"},
+    {"GET", "/v1/files", list_files, 0, "Uploaded files", .query = "limit cursor"},
     {"PUT", "/v1/files/{name}", put_file, ROUTE_STREAMS_BODY, "Upload a file, or go on with an upload",
-     .chunk = put_chunk, .chunk_done = put_done},
+     .query = "ttl", .chunk = put_chunk, .chunk_done = put_done},
     {"GET", "/v1/files/{name}", get_file, 0, "Download a file, or ask how much of an upload is there"},
     {"DELETE", "/v1/files/{name}", delete_file, 0, "Delete a file"},
     {"GET", "/v1/files/{name}/profile", files_get_profile, 0, "What a file of data holds"},

@@ -294,7 +294,7 @@ static int extend(struct exchange *exchange)
 
 static const struct route routes[] = {
     {"POST", "/v1/sandboxes", create, 0, "open a live sandbox", 1 << 20},
-    {"GET", "/v1/sandboxes", list, 0, "list live sandboxes"},
+    {"GET", "/v1/sandboxes", list, 0, "list live sandboxes", .query = "state limit cursor metadata."},
     {"GET", "/v1/sandboxes/{id}", look, 0, "look at one"},
     {"DELETE", "/v1/sandboxes/{id}", end, 0, "end it, and all that is in it"},
     {"POST", "/v1/sandboxes/{id}/extend", extend, 0, "let it live longer", 1 << 16},

@@ -6,6 +6,7 @@
 #include "server/idempotency.h"
 #include "server/keeper_link.h"
 #include "server/origin.h"
+#include "server/query.h"
 #include "server/server.h"
 #include "server/tenant.h"
 #include "server/websocket.h"
@@ -129,6 +130,9 @@ static int take_headers(struct exchange *exchange, const char *method, const cha
     exchange->is_counted = !(exchange->route->flags & ROUTE_NOT_COUNTED);
     if (exchange->is_counted)
         atomic_fetch_add(&server->exchanges, 1);
+    if (strncmp(exchange->route->pattern, "/v1/", 4) == 0 &&
+        !query_is_known(exchange, exchange->route->query))
+        return 1;
     if (exchange->route->flags & ROUTE_STREAMS_BODY) {
         if (exchange->route->chunk(exchange, &exchange->body_state, (struct slice){"", 0}) < 0)
             return exchange->route->handler(exchange) < 0 ? -EIO : 1;

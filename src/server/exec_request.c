@@ -2,6 +2,7 @@
 
 #include "base/base64.h"
 #include "base/scope.h"
+#include "server/query.h"
 #include "server/sandbox_request.h"
 
 #include <errno.h>
@@ -123,15 +124,12 @@ static void take_word(void *data, const char *name, const char *value)
         json_array_append_new(data, json_string(value));
 }
 
-static int side(const struct exchange *exchange, const char *name, int otherwise)
-{
-    const char *text = exchange_query(exchange, name);
-    int number = text ? atoi(text) : 0;
-    return number > 0 && number <= SIDE_MAX ? number : otherwise;
-}
-
 json_t *exec_request_terminal(struct exchange *exchange)
 {
+    int64_t lines = 24, columns = 80;
+    if (!query_number(exchange, "rows", 1, SIDE_MAX, &lines) ||
+        !query_number(exchange, "columns", 1, SIDE_MAX, &columns))
+        return NULL;
     json_t *request = sandbox_request(exchange, "exec"), *words = json_array();
     exchange_each_query(exchange, take_word, words);
     if (json_array_size(words) == 0)
@@ -139,8 +137,7 @@ json_t *exec_request_terminal(struct exchange *exchange)
     json_object_set_new(request, "command", words);
     json_object_set_new(request, "environment", json_pack("[s]", "TERM=xterm-256color"));
     json_object_set_new(request, "terminal",
-                        json_pack("{s:i, s:i}", "rows", side(exchange, "rows", 24), "columns",
-                                  side(exchange, "columns", 80)));
+                        json_pack("{s:I, s:I}", "rows", (json_int_t)lines, "columns", (json_int_t)columns));
     static const char *const names[][2] = {{"context", "context"}, {"cwd", "directory"}};
     for (size_t i = 0; i < 2; i++)
         if (exchange_query(exchange, names[i][0]))

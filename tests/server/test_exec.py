@@ -164,6 +164,24 @@ def test_terminal_is_one(serving, sandbox):
     connection.close()
 
 
+def test_a_wrong_order_is_told_and_the_terminal_goes_on(serving, sandbox):
+    connection = terminal(serving, sandbox, "command=cat")
+    for order, field in (({"shout": 1}, "shout"), ({"resize": {"rows": 0}}, "resize"), ({"signal": "NOPE"}, "signal"), ([], None)):
+        connection.send(json.dumps(order))
+        _shown, told = read_until(connection, b"never")
+        assert told["error"]["code"] == "bad_request" and told["error"].get("field") == field, told
+    connection.send_binary(b"still here\n")
+    read_until(connection, b"still here")
+    connection.close()
+
+
+@pytest.mark.parametrize("query, field", [("rows=abc", "rows"), ("columns=1001", "columns"), ("foo=1", "foo")])
+def test_terminal_refuses_what_it_does_not_know(serving, sandbox, query, field):
+    knock = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg=="}
+    answer = serving.get(f"{sandbox}/exec/pty?{query}", headers=knock)
+    assert answer.status == 400 and answer.error["field"] == field, answer
+
+
 def test_terminal_ends_with_its_connection(serving, sandbox, execute):
     connection = terminal(serving, sandbox, "command=bash&command=-c&command=" + urllib.parse.quote(LIVES.format("mark2")))
     read_until(connection, b"ready")

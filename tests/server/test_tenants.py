@@ -303,7 +303,7 @@ def filled(pattern, ids):
         return pattern.replace("{id}", ids["run"]).replace("{path...}", "x.txt")
     names = {"{id}": ids["sandbox"], "{context}": ids["context"], "{checkpoint}": ids["point"], "{exec}": ids.get("exec", "")}
     path = re.sub(r"\{[^}]*\}", lambda found: names[found.group()], pattern)
-    return path + ("?path=/tmp/x" if "/files" in path else "")
+    return path + ("?path=/tmp/x" if "/files" in path and not body_for(pattern) else "")
 
 
 def without_ids(answer, ids):
