@@ -90,6 +90,9 @@ struct session_sum session_sum_of_owner(struct session_table *table, const char 
 /* The limits of each of its boxes, and how many it has that run. */
 void session_limits(struct session *session, struct limits *ret, int64_t *ret_boxes);
 
+/* By their names; to be freed. */
+json_t *limits_to_json(const struct limits *limits);
+
 /* As it was given; to be freed. */
 json_t *session_spec(const struct session *session);
 

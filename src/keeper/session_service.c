@@ -155,10 +155,8 @@ static int answer_terms(struct session_request *request)
     struct limits limits;
     int64_t boxes;
     session_limits(request->session, &limits, &boxes);
-    json_t *answer = count_to_json(request), *values = json_object();
-    for (int i = 0; i < LIMIT_FIELDS; i++)
-        json_object_set_new(values, limit_rows[i].name, json_integer(limits.value[i]));
-    json_object_set_new(answer, "limits", values);
+    json_t *answer = count_to_json(request);
+    json_object_set_new(answer, "limits", limits_to_json(&limits));
     json_object_set_new(answer, "boxes", json_integer(boxes));
     json_object_set_new(answer, "spec", session_spec(request->session));
     return request_reply(request, answer);

@@ -116,6 +116,14 @@ static json_t *point_to_json(const struct point *point)
                      (json_int_t)point->created_ms);
 }
 
+json_t *limits_to_json(const struct limits *limits)
+{
+    json_t *values = json_object();
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        json_object_set_new(values, limit_rows[i].name, json_integer(limits->value[i]));
+    return values;
+}
+
 /* With the lock held. */
 static json_t *to_json(const struct session *session)
 {
@@ -131,6 +139,8 @@ static json_t *to_json(const struct session *session)
         (json_int_t)(session->created_ms + (session->until_us - session->opened_us) / 1000), "ttl_ms",
         (json_int_t)session->ttl_ms, "idle_ms", (json_int_t)session->idle_ms, "runs", session->runs,
         "runs_max", session->runs_max, "contexts", slots, "checkpoints", points, "spec", session->spec);
+    if (object)
+        json_object_set_new(object, "limits", limits_to_json(&session->limits));
     if (object && session->about)
         json_object_set_new(object, "about", json_loads(session->about, JSON_DECODE_ANY, NULL));
     if (object && session->is_ending) {

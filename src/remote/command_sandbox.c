@@ -170,18 +170,14 @@ static void print_limits(const json_t *limits)
     json_object_foreach((json_t *)(uintptr_t)limits, name, value)
     {
         int field = limit_find(name);
-        struct error ignored;
-        int64_t number = json_integer_value(value);
-        const char *given = json_string_value(value);
+        if (field < 0 || !json_is_number(value))
+            continue; /* of a newer server */
+        enum limit_unit unit = limit_rows[field].unit;
+        double scale = unit == LIMIT_MS || unit == LIMIT_MILLICPUS ? 1000 : 1; /* seconds, and whole CPUs */
         char text[48];
-        bool is_known =
-            field >= 0 && (json_is_integer(value) ||
-                           (given && limit_parse((enum limit_field)field, given, &number, &ignored) == 0));
-        if (is_known)
-            limit_format((enum limit_field)field, number, text, sizeof text);
-        else
-            snprintf(text, sizeof text, "%.40s", given ? given : "");
-        printf("  %-13s %s\n", name, text);
+        printf("  %-13s %s\n", name,
+               limit_format((enum limit_field)field, (int64_t)(json_number_value(value) * scale + 0.5), text,
+                            sizeof text));
     }
 }
 

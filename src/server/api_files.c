@@ -164,11 +164,15 @@ static int refuse_put(struct exchange *exchange, struct put *put)
         {-EFBIG, 400, "bad_request", NULL},
         {-EILSEQ, 422, "unprocessable", "nothing was kept: send it again"},
         {-EDQUOT, 429, "quota", "delete files, or let them expire: GET /v1/files tells what there is"},
+        {-E2BIG, 413, "too_large", NULL},
         {-ENOSPC, 503, "overloaded", "the server's disk is full"},
     };
     int64_t total;
     const char *tenant = exchange_tenant(exchange)->name;
-    upload_abandon(put->upload); /* who has the answer may go on, or delete what is there */
+    if (put->status == -EDQUOT || put->status == -E2BIG)
+        upload_discard(put->upload); /* it would take of the room that is missing, and be in no list */
+    else
+        upload_abandon(put->upload); /* who has the answer may go on, or delete what is there */
     put->upload = NULL;
     if (put->status == -ERANGE)
         set_number(exchange, "Upload-Offset", put->offset_bytes);

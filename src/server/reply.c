@@ -103,6 +103,7 @@ int exchange_reply_error(struct exchange *exchange, int status, const char *code
     json_t *error = json_pack("{s:s}", "code", code);
     if (!error)
         return -ENOMEM;
+    recording_refuse(exchange->recording, status);
     set_clean(error, "message", message);
     set_clean(error, "field", field);
     set_clean(error, "hint", hint);

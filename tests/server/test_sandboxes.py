@@ -69,6 +69,7 @@ def test_a_sandbox_is_made_looked_at_and_ended(serving):
     assert re.fullmatch(r"sbx_[0-9A-Za-z]{22}", view["id"]) and view["state"] == "running", view
     assert view["language"] == "python" and view["metadata"] == {"who": "me"}
     assert re.fullmatch(r"ctx_[0-9A-Za-z]{22}", *view["contexts"])
+    assert view["limits"]["memory"] > 1 << 20 and view["limits"]["wall"] == 30 and view["limits"]["cpus"] > 0, view
     assert view["expires_at"] > view["created_at"]
     assert sandbox.ask("GET").json == view
     sandbox.close()
@@ -521,6 +522,14 @@ def test_sandboxes_are_lost_with_their_server_and_that_is_told(fresh):
     assert error["cause"] == "host_failure"
     assert error_of(sandbox.ask("POST", "/run", {"code": "1"}), 410, "gone")["cause"] == "host_failure"
     error_of(deleted.ask("GET"), 404, "not_found")
+    listed = serving.get("/v1/sandboxes?state=ended").json["sandboxes"]
+    assert [(one["id"], one["state"], one["cause"]) for one in listed] == [(sandbox.id, "ended", "host_failure")], listed
+    ended = make(serving, ttl="100ms")  # the other kind of those that have ended
+    until(lambda: len(serving.get("/v1/sandboxes?state=ended").json["sandboxes"]) == 2)
+    pages = [serving.get("/v1/sandboxes?state=ended&limit=1").json]
+    pages.append(serving.get(f"/v1/sandboxes?state=ended&limit=1&cursor={pages[0]['next']}").json)
+    assert [[one["id"] for one in page["sandboxes"]] for page in pages] == [[ended.id], [sandbox.id]] and "next" not in pages[1], pages
+    ended.close()
     assert serving.request("GET", "/v1/sandboxes").json["sandboxes"] == []
     fresh = make(serving)
     assert fresh.run("2")["status"] == "ok"
