@@ -115,8 +115,11 @@ static int take_headers(struct exchange *exchange, const char *method, const cha
         return exchange_reply_error(exchange, 400, "bad_request", NULL, NULL, "%s", problem) < 0 ? -ENOMEM
                                                                                                  : 1;
     if (!origin_is_ours(server, exchange))
-        return exchange_reply_error(exchange, 403, "forbidden", "Host", NULL,
-                                    "the request comes from a page of another site, or under a foreign name")
+        return exchange_reply_error(
+                   exchange, 403, "forbidden", "Host",
+                   "behind a proxy: `server.names = NAME` in the configuration, and the proxy "
+                   "passes Host on",
+                   "the request comes from a page of another site, or under a foreign name")
                    ? -ENOMEM
                    : 1;
     exchange->route = route_find(exchange->method, exchange->path, exchange->parts, allowed, sizeof allowed);

@@ -90,6 +90,25 @@ static int policy_set_server(struct policy *policy, const char *key, const char 
     return 0;
 }
 
+/* Letters, digits, dots and hyphens: what can be compared with a Host header, letter by letter. */
+static int policy_set_names(struct policy *policy, const char *value, struct error *err)
+{
+    int status = 0;
+    while (status == 0 && *value) {
+        size_t length = strcspn(value, ", ");
+        char name[254];
+        if (length >= sizeof name ||
+            (length && strspn(value, "abcdefghijklmnopqrstuvwxyz"
+                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") < length))
+            return error_spec(err, "server.names",
+                              "server.names: '%.64s' is not a list of host names such as box.example", value);
+        snprintf(name, sizeof name, "%.*s", (int)length, value);
+        status = length ? string_list_add(&policy->server.names, name) : 0;
+        value += length + strspn(value + length, ", ");
+    }
+    return status;
+}
+
 static int policy_set(struct policy *policy, const char *key, const char *value, struct error *err)
 {
     if (strcmp(key, "isolation") == 0 || strcmp(key, "isolation.min") == 0) {
@@ -120,6 +139,8 @@ static int policy_set(struct policy *policy, const char *key, const char *value,
         return policy_set_text(&policy->oci_platform, value);
     if (strcmp(key, "accept") == 0)
         return spec_check_acceptable(value, err) < 0 ? err->code : string_list_add(&policy->accepted, value);
+    if (strcmp(key, "server.names") == 0)
+        return policy_set_names(policy, value, err);
     if (strcmp(key, "languages") == 0)
         return string_list_add(&policy->languages, value);
     int taken = policy_set_server(policy, key, value, err);
@@ -222,6 +243,7 @@ void policy_free(struct policy *policy)
     free(policy->oci_platform);
     string_list_free(&policy->accepted);
     string_list_free(&policy->languages);
+    string_list_free(&policy->server.names);
     policy->image = policy->image_store = policy->oci_runtime = policy->oci_platform = NULL;
 }
 

@@ -191,6 +191,17 @@ def test_foreign_names_are_refused(serving, host):
     assert answer.status == 403 and answer.error["code"] == "forbidden"
 
 
+def test_names_of_a_proxy_are_served_when_the_operator_says_so(fresh, tmp_path):
+    (tmp_path / "conf").write_text("server.names = box.example, other.example\n")
+    serving = fresh("--config", tmp_path / "conf")
+    for host in ("box.example", "OTHER.example:443", "localhost"):
+        assert serving.get("/v1/files", headers={"Host": host, "Origin": f"https://{host}"}).status == 200, host
+    for host in ("box.example.evil.example", "example", "xbox.example", "box.example:x"):
+        assert serving.get("/v1/files", headers={"Host": host}).status == 403, host
+    answer = serving.get("/v1/files", headers={"Host": "box.example", "Origin": "https://evil.example"})
+    assert answer.status == 403 and "server.names" in answer.error["hint"]
+
+
 def test_pages_of_other_origins_are_refused_and_our_own_is_not(serving):
     own = f"127.0.0.1:{serving.port}"
     assert serving.post("/v1/run", {"code": "1"}, headers={"Host": own, "Origin": f"http://{own}"}).status == 200
