@@ -121,7 +121,7 @@ export class OutputView {
     if (!record.items.length && !result.error && !result.files?.length) {
       this.place.append(h("p", { class: "silent" }, "Nothing was printed."));
     }
-    const cut = (result.truncated?.stdout ?? 0) + (result.truncated?.stderr ?? 0) + (result.truncated_bytes ?? 0);
+    const cut = Object.values(result.truncated ?? {}).reduce((sum, bytes) => sum + bytes, 0);
     if (cut) this.place.append(h("p", { class: "silent" }, `${format.bytes(cut)} of output were cut by its limit.`));
     (this.foot ?? this.place).append(outcomeCard(result, limits));
     if (follows) this.place.scrollTop = this.place.scrollHeight; // what stays in sight below takes of its room

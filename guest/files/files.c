@@ -6,8 +6,9 @@
  *     get PATH OFFSET LENGTH   a line about the file, then its bytes (LENGTH -1: to the end)
  *     put PATH                 what comes on stdin; the old content stays until the new is complete
  *     list PATH DEPTH          a line for each entry
- *     stat PATH   mkdir PATH   move FROM TO   remove PATH
- *     watch PATH               a line for each change below it, until it is killed
+ *     changed PATH SINCE MOST  a line for each regular file below it that was made, written or moved there
+ * since (nanoseconds since 1970), at most so many stat PATH   mkdir PATH   move FROM TO   remove PATH watch
+ * PATH               a line for each change below it, until it is killed
  *
  * Lines are JSON. One with "error" is the last, and the exit code is then 1. */
 #include "lines.h"
@@ -17,6 +18,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +27,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CHUNK = 1 << 18, ENTRIES_MAX = 10000, DEPTH_MAX = 64, WATCHES_MAX = 1024, OPEN_MAX = 16 };
+enum {
+    CHUNK = 1 << 18,
+    ENTRIES_MAX = 10000,
+    DEPTH_MAX = 64,
+    WATCHES_MAX = 1024,
+    OPEN_MAX = 16,
+    VISITS_MAX = 20000
+};
 
 static char chunk[CHUNK];
 
@@ -157,6 +166,35 @@ static int list_all(const char *path, int depth)
     return 0;
 }
 
+/* ---- changed ---- */
+
+static int64_t changed_since_ns;
+static int changed_most, changed_count, visits;
+
+/* By the time of change, which the kernel sets and no program can choose. */
+static int tell_changed(const char *path, const struct stat *status, int kind, struct FTW *place)
+{
+    (void)place;
+    int64_t changed_ns = (int64_t)status->st_ctim.tv_sec * 1000000000 + status->st_ctim.tv_nsec;
+    bool is_one = kind == FTW_F && S_ISREG(status->st_mode) && changed_ns >= changed_since_ns;
+    if (++visits > VISITS_MAX || (is_one && changed_count == changed_most)) {
+        lines_cut(changed_count);
+        return 1;
+    }
+    if (is_one) {
+        changed_count++;
+        lines_entry(path, status);
+    }
+    return 0;
+}
+
+static int changed(const char *path, int64_t since_ns, int most)
+{
+    changed_since_ns = since_ns;
+    changed_most = most;
+    return nftw(path, tell_changed, OPEN_MAX, FTW_PHYS) < 0 ? lines_fail(path, errno) : 0;
+}
+
 static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place)
 {
     (void)status, (void)kind, (void)place;
@@ -190,6 +228,9 @@ static int make_directory(const char *path)
 
 static int move(const char *from, const char *to)
 {
+    struct stat status;
+    if (lstat(from, &status) < 0) /* else it would look as if `to` were missing */
+        return lines_fail(from, errno);
     if (make_parents(to) < 0)
         return lines_fail(to, errno);
     return report(to, rename(from, to));
@@ -277,6 +318,8 @@ static int act(int count, char **words)
         return put(path);
     if (strcmp(verb, "list") == 0 && count == 4)
         return list_all(path, atoi(words[3]));
+    if (strcmp(verb, "changed") == 0 && count == 5)
+        return changed(path, atoll(words[3]), atoi(words[4]));
     if (strcmp(verb, "stat") == 0 && count == 3)
         return lstat(path, &status) < 0 ? lines_fail(path, errno) : (lines_entry(path, &status), 0);
     if (strcmp(verb, "mkdir") == 0 && count == 3)

@@ -14,9 +14,9 @@ static const struct option_row options[] = {
     {"disk", 0, "SIZE", "disk", "create: bytes in /tmp, home, /dev/shm and /data/output together"},
     {"output-limit", 0, "SIZE", "output_limit", "create: bytes kept of each run"},
     {"preset", 0, "NAME", NULL, "create: a set of limits: analyst is 4 GB, 2 cores, 120 s"},
-    {"ttl", 0, "TIME", NULL, "create: how long it lives (1 h)"},
-    {"idle", 0, "TIME", NULL, "create: how long it waits for the next run; then it ends (15 min)"},
-    {"runs", 0, "NUMBER", NULL, "create: how many runs an interpreter may have"},
+    {"ttl", 0, "TIME", NULL, "create, extend: how long it lives (1 h)"},
+    {"idle", 0, "TIME", NULL, "create, extend: how long it waits for the next run; then it ends (15 min)"},
+    {"runs", 0, "NUMBER", NULL, "create, extend: how many runs it may have (20)"},
     {"metadata", 0, "NAME=VALUE", NULL, "create: kept with it; list: only those; may be repeated"},
     {"code", 'e', "CODE", NULL, "run: this code instead of a file"},
     {"context", 'c', "CONTEXT", NULL, "run, restart, interrupt: another context than its first"},
@@ -42,7 +42,7 @@ const struct command command_sandbox = {
         "exec SANDBOX -- COMMAND…      runs a command beside it, in the same box.\n"
         "restart SANDBOX               gives it a fresh interpreter, in a fresh box.\n"
         "interrupt SANDBOX             interrupts the run that is under way.\n"
-        "extend SANDBOX TIME           lets it live that long from now on.\n"
+        "extend SANDBOX [TIME]         lets it live that long from now on; --idle and --runs change those.\n"
         "delete SANDBOX…               ends it, with everything in it.\n\n"
         "The server is that of --server or $CLOCHE_SERVER, otherwise the one of `cloche serve` on this\n"
         "machine; $CLOCHE_KEY is the key. `run` exits 0, 1 after an exception, as the code that ends its\n"

@@ -138,6 +138,7 @@ void help_print_man(void)
         "of a limit sets its default, NAME.max its ceiling; further accept, image, image_store, isolation, "
         "isolation.min, "
         "languages, oci_runtime, oci_platform, vet, vet.min, vet.block_modules, vet.allow_modules, "
-        "vet.only_modules, vet.block_calls, vet.allow_calls, server.memory, server.cpus, server.queue, "
-        "server.queue_wait, upload_quota, upload_lifetime.\n");
+        "vet.only_modules, vet.block_calls, vet.allow_calls, server.memory, server.cpus, server.names, "
+        "server.queue, "
+        "server.queue_wait, server.sandbox_runs, server.sandbox_idle, upload_quota, upload_lifetime.\n");
 }

@@ -61,16 +61,22 @@ static int mapping_namespace(uid_t owner, gid_t owner_group, uid_t uid)
     return namespace_fd;
 }
 
+/* Who granted it knows it by this: the server's clients must not learn where it has their files. */
+static const char *grant_name(const struct grant *grant)
+{
+    return grant->is_pinned && grant->name ? grant->name : grant->host_path;
+}
+
 static int open_grant(const struct box *box, uid_t owner, const struct grant *grant, struct grant_shown *ret,
                       struct error *err)
 {
     struct stat status;
     if (lstat(grant->host_path, &status) < 0)
-        return error_host(err, -errno, "cannot look at '%s'", grant->host_path);
+        return error_host(err, -errno, "cannot look at '%s'", grant_name(grant));
     if (!S_ISDIR(status.st_mode) && !S_ISREG(status.st_mode))
-        return error_spec(err, "input", "'%s' is neither a file nor a directory", grant->host_path);
+        return error_spec(err, "input", "'%s' is neither a file nor a directory", grant_name(grant));
     if (grant->is_pinned && (status.st_dev != grant->device || status.st_ino != grant->inode))
-        return error_host(err, -ESTALE, "'%s' is not what was granted", grant->host_path);
+        return error_host(err, -ESTALE, "'%s' is not what was granted", grant_name(grant));
     ret->host_path = grant->host_path;
     ret->device = status.st_dev;
     ret->inode = status.st_ino;
@@ -86,7 +92,7 @@ static int open_grant(const struct box *box, uid_t owner, const struct grant *gr
         ret->userns_fd = mapping_namespace(status.st_uid, status.st_gid, owner);
         bool unsupported = ret->userns_fd == -EPERM || ret->userns_fd == -ENOSYS || ret->userns_fd == -EINVAL;
         if (ret->userns_fd < 0 && (ret->writable || !unsupported))
-            return error_host(err, ret->userns_fd, "cannot map the owner of '%s'", grant->host_path);
+            return error_host(err, ret->userns_fd, "cannot map the owner of '%s'", grant_name(grant));
     }
     return 0;
 }

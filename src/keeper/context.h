@@ -73,11 +73,12 @@ struct context_outcome {
     /* exit: it ended by itself, if with an exception; cancelled: context_interrupt ended it; wall_time,
      * cpu_time: it reached that limit; anything else only with `died`. */
     enum cause cause;
-    bool timed_out;          /* wall_time or cpu_time */
-    int64_t truncated_bytes; /* of stdout and stderr together, over the output limit */
-    bool died;               /* the interpreter is gone: context_result tells more of the cause */
-    int64_t cpu_us;          /* of all processes during the run; what its watchdog saw, where it has one */
-    int64_t charge_us;       /* of that, and of what was used before, what nobody was charged with yet */
+    bool timed_out; /* wall_time or cpu_time */
+    /* Over the output limit, by what it was; and together. */
+    int64_t truncated_stdout_bytes, truncated_stderr_bytes, truncated_bytes;
+    bool died;         /* the interpreter is gone: context_result tells more of the cause */
+    int64_t cpu_us;    /* of all processes during the run; what its watchdog saw, where it has one */
+    int64_t charge_us; /* of that, and of what was used before, what nobody was charged with yet */
     int64_t peak_memory_bytes, pids, disk_bytes; /* of the box, until and at its end */
 };
 

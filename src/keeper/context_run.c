@@ -69,6 +69,10 @@ static bool passes(struct context *context, const struct runner_event *event, st
     int64_t length = (int64_t)event->body.length;
     if (talk->seen_bytes + length > context->limits.value[LIMIT_output_limit]) {
         talk->outcome->truncated_bytes += length;
+        if (event->kind == RUNNER_stdout)
+            talk->outcome->truncated_stdout_bytes += length;
+        else if (event->kind == RUNNER_stderr)
+            talk->outcome->truncated_stderr_bytes += length;
         return false;
     }
     talk->seen_bytes += length;

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,7 @@ static int copy_terms(struct session *session, const struct session_terms *terms
     session->idle_ms = terms->idle_ms ? terms->idle_ms : SESSION_IDLE_DEFAULT_MS;
     session->runs_max = terms->runs_max ? terms->runs_max : CONTEXT_RUNS_DEFAULT;
     session->is_cold = terms->is_cold;
+    snprintf(session->room, sizeof session->room, "%s", terms->room ? terms->room : "");
     identifier_make("sbx_", session->id);
     bool is_whole = session->owner && session->spec && (session->about || !terms->about) &&
                     copy_inputs(session, terms) == 0;
@@ -292,21 +294,53 @@ void session_abandon(struct session *session)
     session_put(session);
 }
 
-int session_extend(struct session *session, int64_t ttl_ms, struct error *err)
+int session_check_runs(const struct session_table *table, int64_t runs_max, struct error *err)
 {
-    pthread_mutex_lock(&session->table->lock);
+    int64_t most =
+        table->policy->server.sandbox_runs < INT_MAX ? table->policy->server.sandbox_runs : INT_MAX;
+    if (runs_max >= 0 && runs_max <= most)
+        return 0;
+    return error_spec(err, "runs_max", "runs_max: must be between 1 and %lld (%s)", (long long)most,
+                      table->policy->source);
+}
+
+/* With the lock held. */
+static int check_extension(const struct session *session, const struct session_extension *more,
+                           int64_t until_us, struct error *err)
+{
     int status = session_check_alive(session, err);
-    int64_t until_us = clock_monotonic_us() + ttl_ms * 1000;
-    if (status == 0 && (ttl_ms <= 0 || ttl_ms > SESSION_TTL_MAX_MS || until_us > session->most_us)) {
+    if (status == 0 && more->ttl_ms && (more->ttl_ms > SESSION_TTL_MAX_MS || until_us > session->most_us)) {
         char most[32];
         status = error_spec(
             err, "ttl", "ttl: a sandbox lives %s at most",
             text_format_duration((session->most_us - session->opened_us) / 1000, most, sizeof most));
     }
-    if (status == 0) {
+    return status < 0 ? status : session_check_runs(session->table, more->runs_max, err);
+}
+
+int session_extend(struct session *session, const struct session_extension *more, struct error *err)
+{
+    int64_t until_us = clock_monotonic_us() + more->ttl_ms * 1000;
+    json_t *event = json_object();
+    pthread_mutex_lock(&session->table->lock);
+    int status = check_extension(session, more, until_us, err);
+    if (status == 0 && more->ttl_ms) {
         session->until_us = until_us;
-        session_tell(session, "extended", json_pack("{s:I}", "ttl_ms", (json_int_t)ttl_ms));
+        json_object_set_new(event, "ttl_ms", json_integer(more->ttl_ms));
     }
+    if (status == 0 && more->idle_ms) {
+        session->idle_ms = more->idle_ms;
+        json_object_set_new(event, "idle_ms", json_integer(more->idle_ms));
+    }
+    if (status == 0 && more->runs_max) {
+        session->runs_max = (int)more->runs_max;
+        json_object_set_new(event, "runs_max", json_integer(more->runs_max));
+    }
+    if (status == 0)
+        session_tell(session, "extended", event);
+    else
+        json_decref(event);
+    pthread_cond_broadcast(&session->table->changed); /* the clock has other deadlines */
     pthread_mutex_unlock(&session->table->lock);
     return status;
 }

@@ -20,7 +20,6 @@ enum {
     SESSION_TTL_DEFAULT_MS = 3600 * 1000,
     SESSION_TTL_MAX_MS = 24 * 3600 * 1000,
     SESSION_IDLE_DEFAULT_MS = 15 * 60 * 1000,
-    SESSION_RUNS_MAX = 100000,
     SESSION_CONTEXTS_MAX = 16,
     SESSION_POINTS_MAX = 16,
     SESSION_FORKS_MAX = 64,
@@ -49,6 +48,7 @@ struct session_terms {
     int runs_max;            /* 0: CONTEXT_RUNS_DEFAULT */
     const json_t *inputs;    /* [{name, fd}]: shown read-only in /data/input (handed.h); NULL: none */
     const int *fds;          /* that they number, WIRE_DESCRIPTORS of them */
+    const char *room;        /* where the server has them, in its words; forks share it. NULL: nowhere */
     bool is_cold;            /* do not fork it from an interpreter that was warmed up */
 };
 
@@ -65,8 +65,18 @@ void session_put(struct session *session);
 /* Ends it, and waits until nothing of it is left. Nobody finds it any more. */
 void session_close(struct session *session);
 
-/* More time, from now on; at most SESSION_TTL_MAX_MS since it, or what it was forked from, was opened. */
-int session_extend(struct session *session, int64_t ttl_ms, struct error *err);
+/* The room of one that has ended, if nobody else has it any more; or NULL. */
+const char *session_empty_room(const struct session *session);
+
+/* More time, from now on, at most SESSION_TTL_MAX_MS since it, or what it was forked from, was opened; a
+ * longer idle time; more runs, up to the operator's ceiling. 0: as it was. All of it or nothing. */
+struct session_extension {
+    int64_t ttl_ms, idle_ms, runs_max;
+};
+int session_extend(struct session *session, const struct session_extension *more, struct error *err);
+
+/* Of the operator: the most runs that a session may have. */
+int session_check_runs(const struct session_table *table, int64_t runs_max, struct error *err);
 
 /* All that can be told of it, or NULL. With `usage`: what its contexts use, which takes a moment. */
 json_t *session_to_json(struct session *session, bool with_usage);
@@ -85,11 +95,14 @@ json_t *session_toll(struct session_table *table);
 /* The limits of each of its boxes, and how many it has that run. */
 void session_limits(struct session *session, struct limits *ret, int64_t *ret_boxes);
 
+/* By their names; to be freed. */
+json_t *limits_to_json(const struct limits *limits);
+
 /* As it was given; to be freed. */
 json_t *session_spec(const struct session *session);
 
-/* The ids of all that have not ended, of all owners, as the keys of an object. */
-json_t *session_living(struct session_table *table);
+/* The rooms of all that have not ended, of all owners, as the keys of an object. */
+json_t *session_rooms(struct session_table *table);
 
 /* Why one has ended, as JSON: the cause's name, or null. */
 json_t *session_cause(struct session_table *table, const char *owner, const char *id);
@@ -139,6 +152,7 @@ struct session_outcome {
     struct context_outcome is;
     char language[32];
     enum isolation isolation;
+    int signal;       /* that the interpreter died of; 0: none. `is.exit_code` is its own then, or -1 */
     char detail[512]; /* of a death */
 };
 

@@ -136,10 +136,11 @@ static json_t *end_to_json(const struct exec *exec)
     int status = end->wait_status;
     bool has_exited = !end->failure && !end->is_lost && WIFEXITED(status);
     bool was_killed = !end->failure && !end->is_lost && WIFSIGNALED(status);
-    json_t *object = json_pack("{s:o, s:i, s:b, s:b, s:f}", "exit_code",
-                               has_exited ? json_integer(WEXITSTATUS(status)) : json_null(), "signal",
-                               was_killed ? WTERMSIG(status) : 0, "timed_out", exec->timed_out, "lost",
-                               end->is_lost, "cpu_ms", (double)cpu_used_us(exec) / 1000);
+    json_t *object =
+        json_pack("{s:o, s:o, s:b, s:b, s:f}", "exit_code",
+                  has_exited ? json_integer(WEXITSTATUS(status)) : json_null(), "signal",
+                  was_killed ? json_integer(WTERMSIG(status)) : json_null(), "timed_out", exec->timed_out,
+                  "lost", end->is_lost, "cpu_ms", (double)cpu_used_us(exec) / 1000);
     if (object && end->failure)
         json_object_set_new(object, "failure", json_string(strerror(-end->failure)));
     return object;

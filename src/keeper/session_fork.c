@@ -44,6 +44,7 @@ static struct session *add_alike(struct session *session, struct error *err)
                                         .runs_max = session->runs_max,
                                         .inputs = session->inputs,
                                         .fds = session->input_fds,
+                                        .room = session->room,
                                         .is_cold = session->is_cold};
     pthread_mutex_lock(&table->lock);
     struct session *fork = session_add(table, &terms, err);

@@ -26,11 +26,11 @@ struct slot {
 
     /* Of the thread that has claimed it. */
     const struct session_listener *listener;
-    int64_t dropped_bytes;
+    int64_t dropped_bytes[STREAM_COUNT];
 
     pthread_mutex_t loose_lock; /* of what programs in the box wrote, and nobody was told yet */
     struct buffer loose[STREAM_COUNT];
-    int64_t loose_taken, loose_dropped;
+    int64_t loose_taken, loose_dropped[STREAM_COUNT];
 };
 
 /* A sleeping copy of every context. */
@@ -67,6 +67,7 @@ struct session {
     char *about;          /* JSON text; NULL: none */
     json_t *inputs;
     int *input_fds; /* WIRE_DESCRIPTORS; NULL: there are no inputs */
+    char room[IDENTIFIER_SIZE];
     bool is_cold;
     int64_t created_ms, ttl_ms, idle_ms;
     int64_t opened_us, until_us, most_us; /* most: no extension goes beyond */

@@ -95,10 +95,10 @@ static void tell_usage(void *data, const struct context_usage *usage)
     if (++telling->looks % USAGE_EVERY)
         return;
     send_frame(telling,
-               json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "event", "usage", "elapsed_ms",
-                         (json_int_t)(usage->elapsed_us / 1000), "wall_limit_ms",
-                         (json_int_t)(usage->wall_limit_us / 1000), "cpu_ms",
-                         (json_int_t)(usage->cpu_us / 1000), "memory_bytes", (json_int_t)usage->memory_bytes,
+               json_pack("{s:s, s:f, s:I, s:f, s:I, s:I, s:I}", "event", "usage", "wall_ms",
+                         (double)usage->elapsed_us / 1000, "wall_limit_ms",
+                         (json_int_t)(usage->wall_limit_us / 1000), "cpu_ms", (double)usage->cpu_us / 1000,
+                         "memory_bytes", (json_int_t)usage->memory_bytes, "pids", (json_int_t)usage->pids,
                          "disk_bytes", (json_int_t)usage->disk_bytes),
                (struct slice){"", 0});
 }
@@ -110,18 +110,26 @@ static bool is_gone(void *data)
     return *telling->is_broken || poll(&polled, 1, 0) > 0;
 }
 
+static json_t *truncation_to_json(const struct context_outcome *is)
+{
+    return json_pack(
+        "{s:I, s:I, s:I}", "stdout", (json_int_t)is->truncated_stdout_bytes, "stderr",
+        (json_int_t)is->truncated_stderr_bytes, "results",
+        (json_int_t)(is->truncated_bytes - is->truncated_stdout_bytes - is->truncated_stderr_bytes));
+}
+
 static json_t *outcome_to_json(const struct session_outcome *outcome, json_t *guest_error)
 {
     const struct context_outcome *is = &outcome->is;
     json_t *object =
-        json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:b, s:I, s:b, s:I, s:I, s:I, s:I, s:I}", "language",
+        json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:I, s:b, s:o, s:b, s:I, s:I, s:I, s:I, s:I}", "language",
                   outcome->language, "isolation", isolation_names[outcome->isolation], "status",
                   runner_status_names[is->status], "cause", cause_names[is->cause], "exit_code",
-                  (json_int_t)is->exit_code, "duration_us", (json_int_t)is->duration_us, "timed_out",
-                  is->timed_out, "truncated_bytes", (json_int_t)is->truncated_bytes, "died", is->died,
-                  "cpu_us", (json_int_t)is->cpu_us, "charge_us", (json_int_t)is->charge_us,
-                  "peak_memory_bytes", (json_int_t)is->peak_memory_bytes, "pids", (json_int_t)is->pids,
-                  "disk_bytes", (json_int_t)is->disk_bytes);
+                  (json_int_t)is->exit_code, "signal", outcome->signal, "duration_us",
+                  (json_int_t)is->duration_us, "timed_out", is->timed_out, "truncated",
+                  truncation_to_json(is), "died", is->died, "cpu_us", (json_int_t)is->cpu_us, "charge_us",
+                  (json_int_t)is->charge_us, "peak_memory_bytes", (json_int_t)is->peak_memory_bytes, "pids",
+                  (json_int_t)is->pids, "disk_bytes", (json_int_t)is->disk_bytes);
     if (object && outcome->detail[0]) /* may hold the guest's words: what is not UTF-8 is left out */
         json_object_set_new(object, "detail", json_string(outcome->detail));
     if (object && guest_error)

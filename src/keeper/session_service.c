@@ -107,6 +107,7 @@ static int answer_open(struct session_request *request)
         .runs_max = (int)request_number(request, "runs_max"),
         .inputs = json_object_get(request->header, "inputs"),
         .fds = request->fds,
+        .room = request_text(request, "room"),
         .is_cold = json_is_true(json_object_get(request->header, "cold")),
     };
     struct error err = {0};
@@ -118,15 +119,15 @@ static int answer_open(struct session_request *request)
         status = check_time("ttl", terms.ttl_ms, &err);
     if (status == 0)
         status = check_time("idle", terms.idle_ms, &err);
-    if (status == 0 && (terms.runs_max < 0 || terms.runs_max > SESSION_RUNS_MAX))
-        status = error_spec(&err, "runs_max", "runs_max: must be between 1 and %d", SESSION_RUNS_MAX);
+    if (status == 0)
+        status = session_check_runs(request->table, request_number(request, "runs_max"), &err);
     if (status == 0)
         status = session_open(request->table, &terms, &session, &err);
     if (status < 0)
         return request_reply_error(request, &err);
     json_t *answer = json_pack("{s:o}", "session", session_to_json(session, false));
-    if (answer && json_is_true(json_object_get(request->header, "living")))
-        json_object_set_new(answer, "living", session_living(request->table));
+    if (answer && terms.room)
+        json_object_set_new(answer, "rooms", session_rooms(request->table));
     session_put(session);
     return request_reply(request, answer);
 }
@@ -159,10 +160,8 @@ static int answer_terms(struct session_request *request)
     struct limits limits;
     int64_t boxes;
     session_limits(request->session, &limits, &boxes);
-    json_t *answer = count_to_json(request), *values = json_object();
-    for (int i = 0; i < LIMIT_FIELDS; i++)
-        json_object_set_new(values, limit_rows[i].name, json_integer(limits.value[i]));
-    json_object_set_new(answer, "limits", values);
+    json_t *answer = count_to_json(request);
+    json_object_set_new(answer, "limits", limits_to_json(&limits));
     json_object_set_new(answer, "boxes", json_integer(boxes));
     json_object_set_new(answer, "spec", session_spec(request->session));
     return request_reply(request, answer);
@@ -198,13 +197,21 @@ static int answer_list(struct session_request *request)
 static int answer_close(struct session_request *request)
 {
     session_close(request->session);
-    return request_reply(request, json_pack("{s:b}", "ok", 1));
+    const char *room = session_empty_room(request->session);
+    return request_reply(request, json_pack("{s:b, s:s*}", "ok", 1, "room", room));
 }
 
 static int answer_extend(struct session_request *request)
 {
     struct error err = {0};
-    int status = session_extend(request->session, request_number(request, "ttl_ms"), &err);
+    const struct session_extension more = {.ttl_ms = request_number(request, "ttl_ms"),
+                                           .idle_ms = request_number(request, "idle_ms"),
+                                           .runs_max = request_number(request, "runs_max")};
+    int status = check_time("ttl", more.ttl_ms, &err);
+    if (status == 0)
+        status = check_time("idle", more.idle_ms, &err);
+    if (status == 0)
+        status = session_extend(request->session, &more, &err);
     return status < 0 ? request_reply_error(request, &err) : reply_session(request, request->session, false);
 }
 

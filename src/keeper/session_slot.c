@@ -62,7 +62,7 @@ static void take_output(void *data, enum supervise_stream stream, const char *by
     size_t taken = length < room ? length : room;
     if (taken && buffer_append(&slot->loose[stream], bytes, taken) < 0)
         taken = 0;
-    slot->loose_dropped += (int64_t)(length - taken);
+    slot->loose_dropped[stream] += (int64_t)(length - taken);
     pthread_mutex_unlock(&slot->loose_lock);
 }
 
@@ -74,13 +74,13 @@ static void tell_output(struct slot *slot)
         pthread_mutex_lock(&slot->loose_lock);
         scope_buffer bytes = slot->loose[i];
         slot->loose[i] = (struct buffer){0};
-        slot->dropped_bytes += slot->loose_dropped;
-        slot->loose_dropped = 0;
+        slot->dropped_bytes[i] += slot->loose_dropped[i];
+        slot->loose_dropped[i] = 0;
         pthread_mutex_unlock(&slot->loose_lock);
         int64_t room = most - slot->loose_taken, length = (int64_t)bytes.length;
         int64_t told = length < room ? length : room;
         slot->loose_taken += told;
-        slot->dropped_bytes += length - told;
+        slot->dropped_bytes[i] += length - told;
         if (told > 0 && listener)
             listener->output(listener->data, (enum supervise_stream)i,
                              (struct slice){bytes.data, (size_t)told});
@@ -440,7 +440,11 @@ int session_check_wall(const struct session *session, int64_t wall_ms, struct er
 static void describe_death(struct slot *slot, struct session_outcome *outcome)
 {
     const struct result *result = context_result(slot->context);
-    if (outcome->is.died && result)
+    if (!outcome->is.died)
+        return;
+    outcome->is.exit_code = result ? result->exit_code : -1;
+    outcome->signal = result ? result->signal : 0;
+    if (result)
         snprintf(outcome->detail, sizeof outcome->detail, "%s",
                  result->detail[0] ? result->detail : cause_meanings[result->cause]);
 }
@@ -460,14 +464,16 @@ int slot_run(struct slot *slot, const struct session_order *order, const struct 
     if (status < 0)
         return status;
     slot->listener = listener;
-    slot->dropped_bytes = slot->loose_taken = 0;
+    slot->dropped_bytes[STREAM_STDOUT] = slot->dropped_bytes[STREAM_STDERR] = slot->loose_taken = 0;
     const struct runner_order run = {.code = order->code, .stdin_text = order->stdin_text};
     status = context_run(slot->context, &run, hear, slot, &ret->is, err);
     if (status < 0 && err && err->kind == ERROR_SPEC)
         err->code = status;
     if (status == 0) {
         tell_output(slot);
-        ret->is.truncated_bytes += slot->dropped_bytes;
+        ret->is.truncated_stdout_bytes += slot->dropped_bytes[STREAM_STDOUT];
+        ret->is.truncated_stderr_bytes += slot->dropped_bytes[STREAM_STDERR];
+        ret->is.truncated_bytes += slot->dropped_bytes[STREAM_STDOUT] + slot->dropped_bytes[STREAM_STDERR];
         describe_death(slot, ret);
     }
     slot->listener = NULL;

@@ -126,6 +126,14 @@ static json_t *point_to_json(const struct point *point)
                      (json_int_t)point->created_ms);
 }
 
+json_t *limits_to_json(const struct limits *limits)
+{
+    json_t *values = json_object();
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        json_object_set_new(values, limit_rows[i].name, json_integer(limits->value[i]));
+    return values;
+}
+
 /* With the lock held. */
 static json_t *to_json(const struct session *session)
 {
@@ -141,6 +149,8 @@ static json_t *to_json(const struct session *session)
         (json_int_t)(session->created_ms + (session->until_us - session->opened_us) / 1000), "ttl_ms",
         (json_int_t)session->ttl_ms, "idle_ms", (json_int_t)session->idle_ms, "runs", session->runs,
         "runs_max", session->runs_max, "contexts", slots, "checkpoints", points, "spec", session->spec);
+    if (object)
+        json_object_set_new(object, "limits", limits_to_json(&session->limits));
     if (object && session->about)
         json_object_set_new(object, "about", json_loads(session->about, JSON_DECODE_ANY, NULL));
     if (object && session->is_ending) {
@@ -177,15 +187,25 @@ json_t *session_to_json(struct session *session, bool with_usage)
     return object;
 }
 
-json_t *session_living(struct session_table *table)
+json_t *session_rooms(struct session_table *table)
 {
-    json_t *living = json_object();
+    json_t *rooms = json_object();
     pthread_mutex_lock(&table->lock);
     for (const struct session *at = table->sessions; at; at = at->next)
-        if (!at->is_over)
-            json_object_set_new(living, at->id, json_true());
+        if (!at->is_over && at->room[0])
+            json_object_set_new(rooms, at->room, json_true());
     pthread_mutex_unlock(&table->lock);
-    return living;
+    return rooms;
+}
+
+const char *session_empty_room(const struct session *session)
+{
+    bool is_empty = session->room[0];
+    pthread_mutex_lock(&session->table->lock);
+    for (const struct session *at = session->table->sessions; at && is_empty; at = at->next)
+        is_empty = at->is_over || strcmp(at->room, session->room) != 0;
+    pthread_mutex_unlock(&session->table->lock);
+    return is_empty ? session->room : NULL;
 }
 
 json_t *session_cause(struct session_table *table, const char *owner, const char *id)

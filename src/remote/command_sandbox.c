@@ -36,6 +36,16 @@ static int set_pairs(json_t *body, const char *field, const struct string_list *
     return 0;
 }
 
+static int set_runs(const struct sandbox_options *given, json_t *body, struct error *err)
+{
+    int64_t runs = 0;
+    if (given->runs && !text_parse_count(given->runs, &runs))
+        return error_spec(err, "runs", "runs: '%.32s' is not a number", given->runs);
+    if (given->runs)
+        json_object_set_new(body, "runs_max", json_integer(runs));
+    return 0;
+}
+
 static int make_body(const struct sandbox_options *given, json_t *body, struct error *err)
 {
     const struct spec *spec = given->spec;
@@ -50,13 +60,10 @@ static int make_body(const struct sandbox_options *given, json_t *body, struct e
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].value)
             json_object_set_new(body, texts[i].field, json_string(texts[i].value));
-    int64_t runs = 0;
-    if (given->runs && !text_parse_count(given->runs, &runs))
-        return error_spec(err, "runs", "runs: '%.32s' is not a number", given->runs);
-    if (given->runs)
-        json_object_set_new(body, "runs_max", json_integer(runs));
     json_object_set_new(body, "limits", run_body_limits(&spec->limits, spec->limit_set));
-    int status = set_pairs(body, "metadata", &given->metadata, err);
+    int status = set_runs(given, body, err);
+    if (status == 0)
+        status = set_pairs(body, "metadata", &given->metadata, err);
     return status < 0 ? status : set_pairs(body, "env", &spec->environment, err);
 }
 
@@ -163,18 +170,14 @@ static void print_limits(const json_t *limits)
     json_object_foreach((json_t *)(uintptr_t)limits, name, value)
     {
         int field = limit_find(name);
-        struct error ignored;
-        int64_t number = json_integer_value(value);
-        const char *given = json_string_value(value);
+        if (field < 0 || !json_is_number(value))
+            continue; /* of a newer server */
+        enum limit_unit unit = limit_rows[field].unit;
+        double scale = unit == LIMIT_MS || unit == LIMIT_MILLICPUS ? 1000 : 1; /* seconds, and whole CPUs */
         char text[48];
-        bool is_known =
-            field >= 0 && (json_is_integer(value) ||
-                           (given && limit_parse((enum limit_field)field, given, &number, &ignored) == 0));
-        if (is_known)
-            limit_format((enum limit_field)field, number, text, sizeof text);
-        else
-            snprintf(text, sizeof text, "%.40s", given ? given : "");
-        printf("  %-13s %s\n", name, text);
+        printf("  %-13s %s\n", name,
+               limit_format((enum limit_field)field, (int64_t)(json_number_value(value) * scale + 0.5), text,
+                            sizeof text));
     }
 }
 
@@ -263,11 +266,16 @@ static int extend(struct sandbox_options *given, struct error *err)
     json_t *answer = NULL;
     const char *ttl = given->words.count > 1 ? given->words.items[1] : given->ttl;
     char until[32];
-    if (!ttl)
-        return error_spec(err, "ttl", "give a time: cloche sandbox extend %.40s 1h", given->words.items[0]);
-    int status = sandbox_path(given->words.items[0], "/extend", &path, err);
+    if (!ttl && !given->idle && !given->runs)
+        return error_spec(err, "ttl", "give a time: cloche sandbox extend %.40s 1h; or --idle, --runs",
+                          given->words.items[0]);
+    json_t *body = json_pack("{s:s*, s:s*}", "ttl", ttl, "idle", given->idle);
+    int status = set_runs(given, body, err);
     if (status == 0)
-        status = http_ask(given->http, "POST", path.data, json_pack("{s:s}", "ttl", ttl), &answer, err);
+        status = sandbox_path(given->words.items[0], "/extend", &path, err);
+    if (status == 0)
+        status = http_ask(given->http, "POST", path.data, json_incref(body), &answer, err);
+    json_decref(body);
     if (status == 0 && given->json)
         remote_print_json(answer);
     else if (status == 0 && !given->quiet)

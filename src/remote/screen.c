@@ -92,12 +92,25 @@ static const char *meaning_of(const char *cause)
     return "";
 }
 
+/* Of all that was cut, whatever it was of. */
+static json_int_t count_of(const json_t *truncated)
+{
+    json_int_t sum = 0;
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)truncated, name, value)
+    {
+        sum += json_integer_value(value);
+    }
+    return sum;
+}
+
 static void show_end(struct screen *screen, const json_t *outcome)
 {
     const json_t *error = json_object_get(outcome, "error");
     const char *traceback = remote_text(error, "traceback"), *cause = remote_text(outcome, "cause");
     const char *detail = remote_text(outcome, "detail");
-    json_int_t cut = json_integer_value(json_object_get(outcome, "truncated_bytes"));
+    json_int_t cut = count_of(json_object_get(outcome, "truncated"));
     bool is_stopped = cause[0] && strcmp(cause, "exit") != 0;
     report_text(STDERR_FILENO, traceback, strlen(traceback));
     if (!traceback[0] && remote_text(error, "message")[0])

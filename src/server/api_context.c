@@ -44,11 +44,8 @@ static json_t *run_request(struct exchange *exchange, const json_t *body)
     static const struct {
         const char *name;
         json_type type;
-    } fields[] = {{"code", JSON_STRING},
-                  {"context", JSON_STRING},
-                  {"stdin", JSON_STRING},
-                  {"limits", JSON_OBJECT},
-                  {"stream", JSON_TRUE}};
+    } fields[] = {{"code", JSON_STRING},   {"context", JSON_STRING}, {"stdin", JSON_STRING},
+                  {"limits", JSON_OBJECT}, {"collect", JSON_TRUE},   {"stream", JSON_TRUE}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!sandbox_field_is(exchange, body, fields[i].name, fields[i].type))
             return NULL;
@@ -69,17 +66,18 @@ static json_t *run_request(struct exchange *exchange, const json_t *body)
 
 static int run(struct exchange *exchange)
 {
-    static const char *const known[] = {"code", "context", "stdin", "limits", "stream", NULL};
+    static const char *const known[] = {"code", "context", "stdin", "limits", "collect", "stream", NULL};
     json_t *body = NULL;
     if (sandbox_body(exchange, known, &body) < 0)
         return 0;
     json_t *request = run_request(exchange, body);
     const json_t *code = json_object_get(body, "code");
     bool as_events = json_is_true(json_object_get(body, "stream")) || exchange_wants_events(exchange);
-    int status =
-        request ? run_talk(exchange, request,
-                           (struct slice){json_string_value(code), json_string_length(code)}, 0, as_events)
-                : 0;
+    const struct run_wish wish = {.as_events = as_events,
+                                  .with_files = json_is_true(json_object_get(body, "collect"))};
+    int status = request ? run_talk(exchange, request,
+                                    (struct slice){json_string_value(code), json_string_length(code)}, &wish)
+                         : 0;
     json_decref(body);
     return status;
 }

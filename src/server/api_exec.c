@@ -25,9 +25,10 @@ struct exec {
     struct command_link command;
     struct command_entry *entry;
     json_t *body;
+    struct buffer given; /* its stdin */
     size_t stdin_written;
     struct buffer out, errors;
-    int64_t started_us, dropped_bytes;
+    int64_t started_us, out_dropped_bytes, errors_dropped_bytes;
     json_t *end; /* the keeper's last word; NULL: it goes on */
     bool is_told;
     struct gate_pass *pass;
@@ -58,6 +59,7 @@ static void exec_free(void *data)
     command_link_close(&exec->command);
     json_decref(exec->body);
     json_decref(exec->end);
+    buffer_free(&exec->given);
     buffer_free(&exec->out);
     buffer_free(&exec->errors);
     free(exec);
@@ -65,13 +67,11 @@ static void exec_free(void *data)
 
 static void feed(struct exec *exec)
 {
-    const json_t *text = json_object_get(exec->body, "stdin");
-    size_t length = json_string_length(text);
+    size_t length = exec->given.length;
     int64_t written = 0;
     if (exec->stdin_written < length)
-        written =
-            command_link_write(&exec->command, (struct slice){json_string_value(text) + exec->stdin_written,
-                                                              length - exec->stdin_written});
+        written = command_link_write(&exec->command, (struct slice){exec->given.data + exec->stdin_written,
+                                                                    length - exec->stdin_written});
     exec->stdin_written += written > 0 ? (size_t)written : 0;
     if (written < 0 || exec->stdin_written == length)
         scope_close_fd(&exec->command.stdin_fd);
@@ -125,19 +125,17 @@ static json_t *end_to_json(const struct exec *exec)
     return end;
 }
 
-static void set_output(json_t *object, const char *name, const struct buffer *bytes)
-{
-    scope_buffer clean = {0};
-    text_append_utf8(&clean, bytes->data ? bytes->data : "", bytes->length);
-    json_object_set_new(object, name, json_stringn(clean.data ? clean.data : "", clean.length));
-}
-
-static void keep_within(struct exec *exec, struct buffer *bytes)
+static void keep_within(struct buffer *bytes, int64_t *dropped_bytes)
 {
     if (bytes->length <= OUTPUT_MAX)
         return;
-    exec->dropped_bytes += (int64_t)(bytes->length - OUTPUT_MAX);
+    *dropped_bytes += (int64_t)(bytes->length - OUTPUT_MAX);
     bytes->length = OUTPUT_MAX;
+}
+
+static struct slice all_of(const struct buffer *bytes)
+{
+    return (struct slice){bytes->data ? bytes->data : "", bytes->length};
 }
 
 static int reply_whole(struct exec *exec)
@@ -145,24 +143,30 @@ static int reply_whole(struct exec *exec)
     int status = 1;
     while (!is_over(exec) && status >= 0) {
         status = step(exec);
-        keep_within(exec, &exec->out);
-        keep_within(exec, &exec->errors);
+        keep_within(&exec->out, &exec->out_dropped_bytes);
+        keep_within(&exec->errors, &exec->errors_dropped_bytes);
     }
     json_t *answer = end_to_json(exec);
-    set_output(answer, "stdout", &exec->out);
-    set_output(answer, "stderr", &exec->errors);
-    json_object_set_new(answer, "truncated_bytes", json_integer(exec->dropped_bytes));
+    event_set_output(answer, "stdout", all_of(&exec->out));
+    event_set_output(answer, "stderr", all_of(&exec->errors));
+    json_object_set_new(answer, "truncated",
+                        json_pack("{s:I, s:I}", "stdout", (json_int_t)exec->out_dropped_bytes, "stderr",
+                                  (json_int_t)exec->errors_dropped_bytes));
     status = exchange_reply_json(exec->exchange, 200, answer);
     exec_free(exec);
     return status;
 }
 
-static int tell(struct buffer *into, const char *name, struct buffer *bytes)
+/* A character that goes on waits for its rest, until the end. */
+static int tell(struct buffer *into, const char *name, struct buffer *bytes, bool is_end)
 {
-    if (!bytes->length)
+    size_t tail = is_end || !bytes->length ? 0 : event_incomplete_tail(bytes->data, bytes->length);
+    size_t length = bytes->length - tail;
+    if (!length)
         return 0;
-    int status = event_append_output(into, name, (struct slice){bytes->data, bytes->length});
-    bytes->length = 0;
+    int status = event_append_output(into, name, (struct slice){bytes->data, length});
+    memmove(bytes->data, bytes->data + length, tail);
+    bytes->length = tail;
     return status;
 }
 
@@ -177,9 +181,9 @@ static int next(void *data, struct buffer *into)
     int status = step(exec);
     if (status < 0)
         return status;
-    int told = tell(into, "stdout", &exec->out);
+    int told = tell(into, "stdout", &exec->out, is_over(exec));
     if (told == 0)
-        told = tell(into, "stderr", &exec->errors);
+        told = tell(into, "stderr", &exec->errors, is_over(exec));
     if (told == 0 && status == 0 && !exec->end)
         told = event_append_pulse(into);
     if (told == 0 && is_over(exec)) {
@@ -207,7 +211,8 @@ static int exec(struct exchange *exchange)
                           .started_us = clock_monotonic_us(),
                           .command = COMMAND_LINK_UNSET};
     json_t *terms = NULL;
-    if (sandbox_gate_enter(exchange, 1, true, &terms, &exec->pass) < 0) {
+    if (exec_stdin(exchange, body, &exec->given) < 0 ||
+        sandbox_gate_enter(exchange, 1, true, &terms, &exec->pass) < 0) {
         json_decref(request);
         exec_free(exec);
         return 0;
@@ -250,7 +255,8 @@ static int send_signal(struct exchange *exchange)
 
 static const struct route rows[] = {
     {"POST", "/v1/sandboxes/{id}/exec", exec, 0, "run a command in a sandbox, beside its contexts"},
-    {"GET", "/v1/sandboxes/{id}/exec/pty", terminal_open, 0, "a command on a terminal, over a WebSocket"},
+    {"GET", "/v1/sandboxes/{id}/exec/pty", terminal_open, 0, "a command on a terminal, over a WebSocket",
+     .query = "command context cwd rows columns"},
     {"POST", "/v1/sandboxes/{id}/exec/{exec}/signal", send_signal, 0, "a signal for a command"},
 };
 

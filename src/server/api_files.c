@@ -3,12 +3,13 @@
 
 #include "base/scope.h"
 #include "base/text.h"
+#include "server/query.h"
+#include "server/range.h"
 #include "server/route.h"
 #include "server/server.h"
 #include "server/store.h"
 #include "server/tenant.h"
 #include "server/upload.h"
-#include "server/range.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -163,11 +164,15 @@ static int refuse_put(struct exchange *exchange, struct put *put)
         {-EFBIG, 400, "bad_request", NULL},
         {-EILSEQ, 422, "unprocessable", "nothing was kept: send it again"},
         {-EDQUOT, 429, "quota", "delete files, or let them expire: GET /v1/files tells what there is"},
+        {-E2BIG, 413, "too_large", NULL},
         {-ENOSPC, 503, "overloaded", "the server's disk is full"},
     };
     int64_t total;
     const char *tenant = exchange_tenant(exchange)->name;
-    upload_abandon(put->upload); /* who has the answer may go on, or delete what is there */
+    if (put->status == -EDQUOT || put->status == -E2BIG)
+        upload_discard(put->upload); /* it would take of the room that is missing, and be in no list */
+    else
+        upload_abandon(put->upload); /* who has the answer may go on, or delete what is there */
     put->upload = NULL;
     if (put->status == -ERANGE)
         set_number(exchange, "Upload-Offset", put->offset_bytes);
@@ -262,11 +267,10 @@ static int delete_file(struct exchange *exchange)
 static int list_files(struct exchange *exchange)
 {
     const struct server *server = exchange_server(exchange);
-    const char *tenant = exchange_tenant(exchange)->name, *limit = exchange_query(exchange, "limit");
+    const char *tenant = exchange_tenant(exchange)->name;
     int64_t most = LIST_DEFAULT;
-    if (limit && (!text_parse_count(limit, &most) || most < 1 || most > LIST_MAX))
-        return exchange_reply_error(exchange, 400, "bad_request", "limit", NULL,
-                                    "limit: must be a number from 1 to %d", LIST_MAX);
+    if (!query_number(exchange, "limit", 1, LIST_MAX, &most))
+        return 0;
     struct stored *files = NULL;
     size_t count = 0;
     store_sweep(server->store, time(NULL));
@@ -287,9 +291,9 @@ static int list_files(struct exchange *exchange)
 }
 
 static const struct route rows[] = {
-    {"GET", "/v1/files", list_files, 0, "Uploaded files"},
+    {"GET", "/v1/files", list_files, 0, "Uploaded files", .query = "limit cursor"},
     {"PUT", "/v1/files/{name}", put_file, ROUTE_STREAMS_BODY, "Upload a file, or go on with an upload",
-     .chunk = put_chunk, .chunk_done = put_done},
+     .query = "ttl", .chunk = put_chunk, .chunk_done = put_done},
     {"GET", "/v1/files/{name}", get_file, 0, "Download a file, or ask how much of an upload is there"},
     {"DELETE", "/v1/files/{name}", delete_file, 0, "Delete a file"},
     {"GET", "/v1/files/{name}/profile", files_get_profile, 0, "What a file of data holds"},

@@ -54,8 +54,8 @@ static int run_branches(struct exchange *exchange, const json_t *body)
         return status == -ENOMEM ? status : 0;
     }
     bool as_events = json_is_true(json_object_get(body, "stream")) || exchange_wants_events(exchange);
-    return run_talk(exchange, request, (struct slice){codes.data ? codes.data : "", codes.length}, count,
-                    as_events);
+    return run_talk(exchange, request, (struct slice){codes.data ? codes.data : "", codes.length},
+                    &(struct run_wish){.branches = count, .as_events = as_events});
 }
 
 static int fork_whole(struct exchange *exchange, const json_t *body)

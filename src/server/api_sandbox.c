@@ -21,18 +21,6 @@ enum {
     METADATA_TEXT_MAX = 1024,
 };
 
-/* As numbers, each in the unit that a plain number has in a spec. */
-static json_t *limit_value(enum limit_field field, int64_t value)
-{
-    switch (limit_rows[field].unit) {
-    case LIMIT_MS:
-    case LIMIT_MILLICPUS:
-        return json_real((double)value / 1000);
-    default:
-        return json_integer(value);
-    }
-}
-
 /* NULL: there is no such preset, and the exchange has its answer. */
 static json_t *preset_limits(struct exchange *exchange, const char *name)
 {
@@ -48,7 +36,7 @@ static json_t *preset_limits(struct exchange *exchange, const char *name)
     for (int i = 0; i < LIMIT_FIELDS; i++)
         if (spec->limit_set[i])
             json_object_set_new(limits, limit_rows[i].name,
-                                limit_value((enum limit_field)i, spec->limits.value[i]));
+                                sandbox_limit((enum limit_field)i, spec->limits.value[i]));
     return limits;
 }
 
@@ -88,23 +76,30 @@ static bool check_metadata(struct exchange *exchange, const json_t *body)
     return true;
 }
 
+/* The most is the operator's, and told by the keeper. */
+static bool check_runs(struct exchange *exchange, const json_t *body)
+{
+    const json_t *runs = json_object_get(body, "runs_max");
+    if (!sandbox_field_is(exchange, body, "runs_max", JSON_INTEGER))
+        return false;
+    if (!runs || json_integer_value(runs) > 0)
+        return true;
+    exchange_reply_error(exchange, 400, "bad_request", "runs_max", NULL, "runs_max: must be 1 or more");
+    return false;
+}
+
 static bool check_types(struct exchange *exchange, const json_t *body)
 {
     static const struct {
         const char *name;
         json_type type;
-    } fields[] = {{"language", JSON_STRING},  {"image", JSON_STRING},  {"isolation", JSON_STRING},
-                  {"env", JSON_OBJECT},       {"limits", JSON_OBJECT}, {"metadata", JSON_OBJECT},
-                  {"runs_max", JSON_INTEGER}, {"warm", JSON_TRUE},     {"preset", JSON_STRING}};
+    } fields[] = {{"language", JSON_STRING}, {"image", JSON_STRING},  {"isolation", JSON_STRING},
+                  {"env", JSON_OBJECT},      {"limits", JSON_OBJECT}, {"metadata", JSON_OBJECT},
+                  {"warm", JSON_TRUE},       {"preset", JSON_STRING}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!sandbox_field_is(exchange, body, fields[i].name, fields[i].type))
             return false;
-    json_int_t runs = json_integer_value(json_object_get(body, "runs_max"));
-    if (json_object_get(body, "runs_max") && (runs < 1 || runs > 100000))
-        return exchange_reply_error(exchange, 400, "bad_request", "runs_max", NULL,
-                                    "runs_max: must be between 1 and 100000"),
-               false;
-    return check_metadata(exchange, body);
+    return check_runs(exchange, body) && check_metadata(exchange, body);
 }
 
 /* NULL: the exchange has its answer. */
@@ -173,11 +168,25 @@ static int create(struct exchange *exchange)
     return status;
 }
 
+/* Those that were lost come after all others, on pages whose cursor says so. */
+#define LOST_CURSOR "lost."
+
 struct filter {
     struct exchange *exchange;
     json_t *request, *metadata;
     bool is_answered;
+    bool is_lost_only; /* the others were on pages before */
+    size_t lost_from;
 };
+
+static bool is_cursor(const char *value, long long *ret)
+{
+    int64_t number;
+    if (!text_parse_count(value + strlen(LOST_CURSOR), &number))
+        return false;
+    *ret = number;
+    return true;
+}
 
 static void take_query(void *data, const char *name, const char *value)
 {
@@ -194,6 +203,10 @@ static void take_query(void *data, const char *name, const char *value)
         json_object_set_new(filter->request, "state", json_string(value));
     } else if (strcmp(name, "limit") == 0 && is_number && number <= LIST_MAX) {
         json_object_set_new(filter->request, "limit", json_integer(number));
+    } else if (strcmp(name, "cursor") == 0 && value &&
+               strncmp(value, LOST_CURSOR, strlen(LOST_CURSOR)) == 0 && is_cursor(value, &number)) {
+        filter->is_lost_only = true;
+        filter->lost_from = (size_t)number;
     } else if (strcmp(name, "cursor") == 0 && is_number) {
         json_object_set_new(filter->request, "after", json_integer(number));
     } else {
@@ -202,6 +215,18 @@ static void take_query(void *data, const char *name, const char *value)
                              "state=running|ended, metadata.NAME=VALUE, limit=1…500, cursor=NEXT",
                              "'%.64s': not a filter, or not a value that it can have", name);
     }
+}
+
+static void add_lost(struct exchange *exchange, json_t *views, size_t from, size_t limit, char *cursor,
+                     size_t size)
+{
+    size_t next, index;
+    json_t *item, *lost = sandbox_journal_list_lost(exchange_server(exchange),
+                                                    exchange_tenant(exchange)->name, from, limit, &next);
+    json_array_foreach(lost, index, item) json_array_append_new(views, sandbox_view_lost(item));
+    json_decref(lost);
+    if (next)
+        snprintf(cursor, size, LOST_CURSOR "%zu", next);
 }
 
 static int list(struct exchange *exchange)
@@ -217,17 +242,25 @@ static int list(struct exchange *exchange)
         json_decref(filter.request);
         return 0;
     }
-    if (sandbox_ask(exchange, filter.request, &answer) < 0)
+    const char *state = json_string_value(json_object_get(filter.request, "state"));
+    bool has_lost = state && strcmp(state, "ended") == 0 && json_object_size(filter.metadata) == 0;
+    size_t limit = (size_t)json_integer_value(json_object_get(filter.request, "limit"));
+    if (filter.is_lost_only)
+        json_decref(filter.request);
+    else if (sandbox_ask(exchange, filter.request, &answer) < 0)
         return 0;
     views = json_array();
     json_array_foreach(json_object_get(answer, "sessions"), index, item)
         json_array_append_new(views, sandbox_view(item));
     json_int_t next = json_integer_value(json_object_get(answer, "next"));
     json_decref(answer);
-    json_t *reply = json_pack("{s:o}", "sandboxes", views);
-    char cursor[32];
-    snprintf(cursor, sizeof cursor, "%lld", (long long)next);
+    char cursor[32] = "";
     if (next)
+        snprintf(cursor, sizeof cursor, "%lld", (long long)next);
+    else if (has_lost)
+        add_lost(exchange, views, filter.lost_from, limit - json_array_size(views), cursor, sizeof cursor);
+    json_t *reply = json_pack("{s:o}", "sandboxes", views);
+    if (cursor[0])
         json_object_set_new(reply, "next", json_string(cursor));
     return exchange_reply_json(exchange, 200, reply);
 }
@@ -247,27 +280,34 @@ static int end(struct exchange *exchange)
     json_t *answer = NULL;
     if (sandbox_ask(exchange, sandbox_request(exchange, "close"), &answer) < 0)
         return 0;
-    json_decref(answer);
+    const char *room = json_string_value(json_object_get(answer, "room"));
     sandbox_journal_remove(exchange_server(exchange), exchange_part(exchange, 0));
-    sandbox_files_remove(exchange_server(exchange), exchange_part(exchange, 0));
+    if (room)
+        sandbox_files_remove(exchange_server(exchange), room);
+    json_decref(answer);
     return exchange_reply_empty(exchange, 204);
 }
 
 static int extend(struct exchange *exchange)
 {
-    static const char *const known[] = {"ttl", NULL};
+    static const char *const known[] = {"ttl", "idle", "runs_max", NULL};
     json_t *body = NULL, *answer = NULL;
-    int64_t ttl_ms = 0;
+    int64_t ttl_ms = 0, idle_ms = 0;
     if (sandbox_body(exchange, known, &body) < 0)
         return 0;
-    bool is_right = sandbox_duration(exchange, body, "ttl", &ttl_ms);
+    bool is_right = sandbox_duration(exchange, body, "ttl", &ttl_ms) &&
+                    sandbox_duration(exchange, body, "idle", &idle_ms) && check_runs(exchange, body);
+    json_int_t runs_max = json_integer_value(json_object_get(body, "runs_max"));
     json_decref(body);
     if (!is_right)
         return 0;
-    if (!ttl_ms)
-        return exchange_reply_error(exchange, 400, "bad_request", "ttl", NULL, "ttl: is missing");
+    if (!ttl_ms && !idle_ms && !runs_max)
+        return exchange_reply_error(exchange, 400, "bad_request", "ttl", "{\"ttl\": \"1h\"}",
+                                    "ttl, idle or runs_max: one of them is needed");
     json_t *request = sandbox_request(exchange, "extend");
     json_object_set_new(request, "ttl_ms", json_integer(ttl_ms));
+    json_object_set_new(request, "idle_ms", json_integer(idle_ms));
+    json_object_set_new(request, "runs_max", json_integer(runs_max));
     if (sandbox_ask(exchange, request, &answer) < 0)
         return 0;
     const json_t *session = json_object_get(answer, "session");
@@ -280,7 +320,7 @@ static int extend(struct exchange *exchange)
 
 static const struct route routes[] = {
     {"POST", "/v1/sandboxes", create, 0, "open a live sandbox", 1 << 20},
-    {"GET", "/v1/sandboxes", list, 0, "list live sandboxes"},
+    {"GET", "/v1/sandboxes", list, 0, "list live sandboxes", .query = "state limit cursor metadata."},
     {"GET", "/v1/sandboxes/{id}", look, 0, "look at one"},
     {"DELETE", "/v1/sandboxes/{id}", end, 0, "end it, and all that is in it"},
     {"POST", "/v1/sandboxes/{id}/extend", extend, 0, "let it live longer", 1 << 16},

@@ -12,10 +12,12 @@
 
 enum { BLOCK = 64 << 10, KILL_MS = 2000 };
 
-json_t *command_request(struct exchange *exchange, const char *const *words)
+json_t *command_request(struct exchange *exchange, const char *context, const char *const *words)
 {
     json_t *request = sandbox_request(exchange, "exec");
-    json_t *list = json_array();
+    json_t *list = json_array(), *name = context ? json_string(context) : NULL;
+    if (request && context)
+        json_object_set_new(request, "context", name ? name : json_string(""));
     for (; request && *words; words++) {
         json_t *word = json_string(*words);
         if (!word) /* not UTF-8, which no field of a request is; a query may be */
@@ -29,9 +31,9 @@ json_t *command_request(struct exchange *exchange, const char *const *words)
     return request;
 }
 
-json_t *command_request_files(struct exchange *exchange, const char *const *words)
+json_t *command_request_files(struct exchange *exchange, const char *context, const char *const *words)
 {
-    json_t *request = command_request(exchange, words);
+    json_t *request = command_request(exchange, context, words);
     if (request)
         json_object_set_new(request, "about_files", json_true());
     return request;
@@ -48,29 +50,18 @@ static int make_pipe(int *ret_ours, int *ret_theirs, bool we_write)
     return fcntl(*ret_ours, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
-static int fail(struct exchange *exchange, struct command_link *command, const struct error *err)
-{
-    command_link_close(command);
-    exchange_reply_problem(exchange, err);
-    return err->code ? err->code : -EIO;
-}
-
 /* The first frame: it has begun, with a terminal if one was asked for; or why not. */
-static int take_start(struct exchange *exchange, struct command_link *command)
+static int take_start(struct command_link *command, json_t **ret_refusal, struct error *err)
 {
     json_t *frame = NULL;
     scope_buffer body = {0};
     int fds[WIRE_DESCRIPTORS] = {-1, -1, -1};
-    struct error err = {0};
     int status = wire_receive(command->link, &frame, &body, fds);
-    if (status < 0) {
-        error_host(&err, status, "the keeper went away");
-        return fail(exchange, command, &err);
-    }
-    const json_t *refusal = json_object_get(frame, "error");
+    if (status < 0)
+        return error_host(err, status, "the keeper went away");
+    json_t *refusal = json_object_get(frame, "error");
     if (refusal) {
-        sandbox_reply_refusal(exchange, refusal);
-        command_link_close(command);
+        *ret_refusal = json_incref(refusal);
         status = -EREMOTEIO;
     } else if (fds[0] >= 0) {
         command->has_terminal = true;
@@ -84,14 +75,10 @@ static int take_start(struct exchange *exchange, struct command_link *command)
     return status;
 }
 
-int command_link_open(struct exchange *exchange, json_t *request, struct command_link *ret)
+int command_link_start(struct exchange *exchange, json_t *request, struct command_link *ret,
+                       json_t **ret_refusal, struct error *err)
 {
-    struct error err = {0};
     *ret = (struct command_link)COMMAND_LINK_UNSET;
-    if (request && !sandbox_request_is_text(exchange, request)) {
-        json_decref(request);
-        return -EINVAL;
-    }
     bool has_terminal = json_object_get(request, "terminal") != NULL;
     scope_fd in = -1, out = -1, errors = -1;
     int status = request ? 0 : -ENOMEM;
@@ -99,20 +86,40 @@ int command_link_open(struct exchange *exchange, json_t *request, struct command
         (status = make_pipe(&ret->stdout_fd, &out, false)) == 0)
         status = make_pipe(&ret->stderr_fd, &errors, false);
     if (status < 0)
-        error_host(&err, status, "no pipes for a command");
+        error_host(err, status, "no pipes for a command");
     else
-        status = ret->link = keeper_link_take(exchange_server(exchange), &err);
-    if (status < 0) {
+        status = ret->link = keeper_link_take(exchange_server(exchange), err);
+    if (status >= 0) {
+        const int fds[] = {in, out, errors};
+        status = wire_send(ret->link, request, (struct slice){"", 0}, fds, has_terminal ? 0 : 3);
+        if (status < 0)
+            error_host(err, status, "the keeper went away");
+    } else {
         json_decref(request);
-        return fail(exchange, ret, &err);
     }
-    const int fds[] = {in, out, errors};
-    status = wire_send(ret->link, request, (struct slice){"", 0}, fds, has_terminal ? 0 : 3);
-    if (status < 0) {
-        error_host(&err, status, "the keeper went away");
-        return fail(exchange, ret, &err);
+    if (status == 0)
+        status = take_start(ret, ret_refusal, err);
+    if (status < 0)
+        command_link_close(ret);
+    return status;
+}
+
+int command_link_open(struct exchange *exchange, json_t *request, struct command_link *ret)
+{
+    struct error err = {0};
+    json_t *refusal = NULL;
+    *ret = (struct command_link)COMMAND_LINK_UNSET;
+    if (request && !sandbox_request_is_text(exchange, request)) {
+        json_decref(request);
+        return -EINVAL;
     }
-    return take_start(exchange, ret);
+    int status = command_link_start(exchange, request, ret, &refusal, &err);
+    if (refusal)
+        sandbox_reply_refusal(exchange, refusal);
+    else if (status < 0)
+        exchange_reply_problem(exchange, &err);
+    json_decref(refusal);
+    return status;
 }
 
 json_t *command_link_end(struct command_link *command)
@@ -124,7 +131,7 @@ json_t *command_link_end(struct command_link *command)
     const json_t *charge = json_object_get(frame, "charge_us");
     command->charge_us = json_is_integer(charge) ? json_integer_value(charge) : -1;
     json_decref(frame);
-    return end ? end : json_pack("{s:n, s:i, s:b, s:b}", "exit_code", "signal", 0, "timed_out", 0, "lost", 1);
+    return end ? end : json_pack("{s:n, s:n, s:b, s:b}", "exit_code", "signal", "timed_out", 0, "lost", 1);
 }
 
 const char *command_cause(const json_t *end)

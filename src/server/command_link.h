@@ -3,6 +3,7 @@
  * killed. */
 #pragma once
 
+#include "base/error.h"
 #include "server/exchange.h"
 
 #include <stdint.h>
@@ -19,14 +20,18 @@ struct command_link {
         .link = -1, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1, .charge_us = -1                        \
     }
 
-/* "session.exec" with these words. NULL: no memory. */
-json_t *command_request(struct exchange *exchange, const char *const *words);
+/* "session.exec" with these words, in the box of a context (NULL: the first). NULL: no memory. */
+json_t *command_request(struct exchange *exchange, const char *context, const char *const *words);
 
 /* The same for cloche-files, which is not a program of the image: guest/files/files.c has its words. */
-json_t *command_request_files(struct exchange *exchange, const char *const *words);
+json_t *command_request_files(struct exchange *exchange, const char *context, const char *const *words);
 
 /* Starts it; takes the request. On a negative errno the exchange has its answer already. */
 int command_link_open(struct exchange *exchange, json_t *request, struct command_link *ret);
+
+/* The same without an answer: *err says why, or *ret_refusal, to be freed, in the keeper's words. */
+int command_link_start(struct exchange *exchange, json_t *request, struct command_link *ret,
+                       json_t **ret_refusal, struct error *err);
 
 /* What the keeper says last, {exit_code, signal, timed_out, lost, cpu_ms?, failure?}, also if it is gone.
  * NULL: no memory. */

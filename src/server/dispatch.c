@@ -6,6 +6,7 @@
 #include "server/idempotency.h"
 #include "server/keeper_link.h"
 #include "server/origin.h"
+#include "server/query.h"
 #include "server/server.h"
 #include "server/tenant.h"
 #include "server/websocket.h"
@@ -114,8 +115,11 @@ static int take_headers(struct exchange *exchange, const char *method, const cha
         return exchange_reply_error(exchange, 400, "bad_request", NULL, NULL, "%s", problem) < 0 ? -ENOMEM
                                                                                                  : 1;
     if (!origin_is_ours(server, exchange))
-        return exchange_reply_error(exchange, 403, "forbidden", "Host", NULL,
-                                    "the request comes from a page of another site, or under a foreign name")
+        return exchange_reply_error(
+                   exchange, 403, "forbidden", "Host",
+                   "behind a proxy: `server.names = NAME` in the configuration, and the proxy "
+                   "passes Host on",
+                   "the request comes from a page of another site, or under a foreign name")
                    ? -ENOMEM
                    : 1;
     exchange->route = route_find(exchange->method, exchange->path, exchange->parts, allowed, sizeof allowed);
@@ -129,6 +133,9 @@ static int take_headers(struct exchange *exchange, const char *method, const cha
     exchange->is_counted = !(exchange->route->flags & ROUTE_NOT_COUNTED);
     if (exchange->is_counted)
         atomic_fetch_add(&server->exchanges, 1);
+    if (strncmp(exchange->route->pattern, "/v1/", 4) == 0 &&
+        !query_is_known(exchange, exchange->route->query))
+        return 1;
     if (exchange->route->flags & ROUTE_STREAMS_BODY) {
         if (exchange->route->chunk(exchange, &exchange->body_state, (struct slice){"", 0}) < 0)
             return exchange->route->handler(exchange) < 0 ? -EIO : 1;

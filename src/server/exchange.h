@@ -75,9 +75,6 @@ int exchange_reply_error(struct exchange *exchange, int status, const char *code
                          const char *hint, const char *format, ...) __attribute__((format(printf, 6, 7)));
 int exchange_reply_problem(struct exchange *exchange, const struct error *err);
 
-/* The code of an error that is answered so. */
-const char *exchange_problem_code(const struct error *err);
-
 /* Sends from a file without a copy; Range and If-Range are answered in it. */
 int exchange_reply_fd(struct exchange *exchange, int takes_fd, uint64_t offset, uint64_t length,
                       const char *type);

@@ -1,6 +1,8 @@
 #include "server/exec_request.h"
 
+#include "base/base64.h"
 #include "base/scope.h"
+#include "server/query.h"
 #include "server/sandbox_request.h"
 
 #include <errno.h>
@@ -62,6 +64,20 @@ static bool take_limits(struct exchange *exchange, const json_t *body, json_t *r
     return true;
 }
 
+int exec_stdin(struct exchange *exchange, const json_t *body, struct buffer *ret)
+{
+    const json_t *text = json_object_get(body, "stdin"), *encoded = json_object_get(body, "stdin_base64");
+    const struct slice given = {json_string_value(encoded), json_string_length(encoded)};
+    if (!encoded)
+        return buffer_append(ret, text ? json_string_value(text) : "", json_string_length(text));
+    int status = text ? -EINVAL : base64_decode(given, ret);
+    if (status < 0)
+        exchange_reply_error(exchange, 422, "unprocessable", "stdin_base64", NULL,
+                             text ? "stdin_base64: instead of stdin, not beside it"
+                                  : "stdin_base64: is not base64");
+    return status;
+}
+
 static json_t *refuse(struct exchange *exchange, json_t *body, json_t *request)
 {
     json_decref(body);
@@ -72,15 +88,15 @@ static json_t *refuse(struct exchange *exchange, json_t *body, json_t *request)
 
 json_t *exec_request(struct exchange *exchange, json_t **ret_body)
 {
-    static const char *const known[] = {"command", "context", "cwd",    "env",
-                                        "stdin",   "limits",  "stream", NULL};
+    static const char *const known[] = {"command",      "context", "cwd",    "env", "stdin",
+                                        "stdin_base64", "limits",  "stream", NULL};
     static const struct {
         const char *name, *into;
         json_type type;
     } fields[] = {{"command", "command", JSON_ARRAY}, {"context", "context", JSON_STRING},
                   {"cwd", "directory", JSON_STRING},  {"env", NULL, JSON_OBJECT},
-                  {"stdin", NULL, JSON_STRING},       {"limits", NULL, JSON_OBJECT},
-                  {"stream", NULL, JSON_TRUE}};
+                  {"stdin", NULL, JSON_STRING},       {"stdin_base64", NULL, JSON_STRING},
+                  {"limits", NULL, JSON_OBJECT},      {"stream", NULL, JSON_TRUE}};
     json_t *body = NULL;
     if (sandbox_body(exchange, known, &body) < 0)
         return NULL;
@@ -108,15 +124,12 @@ static void take_word(void *data, const char *name, const char *value)
         json_array_append_new(data, json_string(value));
 }
 
-static int side(const struct exchange *exchange, const char *name, int otherwise)
-{
-    const char *text = exchange_query(exchange, name);
-    int number = text ? atoi(text) : 0;
-    return number > 0 && number <= SIDE_MAX ? number : otherwise;
-}
-
 json_t *exec_request_terminal(struct exchange *exchange)
 {
+    int64_t lines = 24, columns = 80;
+    if (!query_number(exchange, "rows", 1, SIDE_MAX, &lines) ||
+        !query_number(exchange, "columns", 1, SIDE_MAX, &columns))
+        return NULL;
     json_t *request = sandbox_request(exchange, "exec"), *words = json_array();
     exchange_each_query(exchange, take_word, words);
     if (json_array_size(words) == 0)
@@ -124,8 +137,7 @@ json_t *exec_request_terminal(struct exchange *exchange)
     json_object_set_new(request, "command", words);
     json_object_set_new(request, "environment", json_pack("[s]", "TERM=xterm-256color"));
     json_object_set_new(request, "terminal",
-                        json_pack("{s:i, s:i}", "rows", side(exchange, "rows", 24), "columns",
-                                  side(exchange, "columns", 80)));
+                        json_pack("{s:I, s:I}", "rows", (json_int_t)lines, "columns", (json_int_t)columns));
     static const char *const names[][2] = {{"context", "context"}, {"cwd", "directory"}};
     for (size_t i = 0; i < 2; i++)
         if (exchange_query(exchange, names[i][0]))

@@ -1,5 +1,6 @@
 #include "server/file_talk.h"
 
+#include "base/clock.h"
 #include "base/scope.h"
 #include "server/command_link.h"
 #include "server/event.h"
@@ -11,7 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_MAX_BYTES = 32 << 10, LINES_MAX = 16 << 20, PULSE_MS = 15000, PATIENCE_MS = 60000 };
+enum {
+    LINE_MAX_BYTES = 32 << 10,
+    LINES_MAX = 16 << 20,
+    PULSE_MS = 15000,
+    PATIENCE_MS = 60000,
+    CHANGED_MAX = 1000,
+    CHANGED_MS = 5000,
+};
 
 struct talk {
     struct exchange *exchange;
@@ -29,14 +37,21 @@ static void talk_free(void *data)
     free(talk);
 }
 
-static struct talk *talk_open(struct exchange *exchange, json_t *request)
+static struct talk *talk_new(struct exchange *exchange)
 {
     struct talk *talk = calloc(1, sizeof *talk);
+    if (talk)
+        *talk = (struct talk){.exchange = exchange, .command = COMMAND_LINK_UNSET};
+    return talk;
+}
+
+static struct talk *talk_open(struct exchange *exchange, json_t *request)
+{
+    struct talk *talk = talk_new(exchange);
     if (!talk) {
         json_decref(request);
         return NULL;
     }
-    talk->exchange = exchange;
     if (command_link_open(exchange, request, &talk->command) == 0)
         return talk;
     talk_free(talk);
@@ -119,17 +134,17 @@ static int take_line(struct talk *talk, json_t **ret)
     return -EREMOTEIO;
 }
 
-int file_talk_ask(struct exchange *exchange, const char *const *words, json_t **ret)
+int file_talk_ask(struct exchange *exchange, const char *context, const char *const *words, json_t **ret)
 {
-    struct talk *talk = talk_open(exchange, command_request_files(exchange, words));
+    struct talk *talk = talk_open(exchange, command_request_files(exchange, context, words));
     int status = talk ? take_line(talk, ret) : -EIO;
     talk_free(talk);
     return status;
 }
 
-int file_talk_ask_all(struct exchange *exchange, const char *const *words, json_t **ret)
+int file_talk_ask_all(struct exchange *exchange, const char *context, const char *const *words, json_t **ret)
 {
-    struct talk *talk = talk_open(exchange, command_request_files(exchange, words));
+    struct talk *talk = talk_open(exchange, command_request_files(exchange, context, words));
     if (!talk)
         return -EIO;
     json_t *lines = json_array(), *line;
@@ -151,14 +166,56 @@ int file_talk_ask_all(struct exchange *exchange, const char *const *words, json_
     return status;
 }
 
-int file_talk_range(struct exchange *exchange, const char *path, struct file_range *ret)
+/* What the tool says is read as if the guest had said it. False: it is not one. */
+static bool add_changed(json_t *files, const json_t *line, const char *path)
+{
+    const char *name = json_string_value(json_object_get(line, "path"));
+    const json_t *size = json_object_get(line, "size");
+    size_t length = strlen(path);
+    if (!name || strncmp(name, path, length) != 0 || name[length] != '/' || !json_is_integer(size) ||
+        json_integer_value(size) < 0 || json_array_size(files) == CHANGED_MAX)
+        return false;
+    return json_array_append_new(files, json_pack("{s:s, s:I}", "path", name + length + 1, "size",
+                                                  json_integer_value(size))) == 0;
+}
+
+json_t *file_talk_changed(struct exchange *exchange, const char *context, const char *path, int64_t since_ns,
+                          bool *ret_is_cut)
+{
+    char since[32], most[16];
+    struct error err = {0};
+    json_t *refusal = NULL, *line, *files = NULL;
+    struct talk *talk = talk_new(exchange);
+    snprintf(since, sizeof since, "%lld", (long long)since_ns);
+    snprintf(most, sizeof most, "%d", CHANGED_MAX);
+    const char *const words[] = {"changed", path, since, most, NULL};
+    *ret_is_cut = false;
+    if (talk && command_link_start(exchange, command_request_files(exchange, context, words), &talk->command,
+                                   &refusal, &err) == 0)
+        files = json_array();
+    int64_t until_us = clock_monotonic_us() + CHANGED_MS * 1000;
+    while (files && clock_monotonic_us() < until_us && talk->pending.length < LINES_MAX &&
+           take_more(talk) >= 0)
+        ;
+    *ret_is_cut = files && talk->command.stdout_fd >= 0; /* it did not come to its end */
+    while (files && (line = next_line(talk))) {
+        if (!add_changed(files, line, path))
+            *ret_is_cut = true;
+        json_decref(line);
+    }
+    json_decref(refusal);
+    talk_free(talk);
+    return files;
+}
+
+int file_talk_range(struct exchange *exchange, const char *context, const char *path, struct file_range *ret)
 {
     const char *text = exchange_header(exchange, "Range");
     *ret = (struct file_range){.length = -1};
     if (!text || exchange_header(exchange, "If-Range"))
         return 0;
     json_t *entry = NULL;
-    if (file_talk_ask(exchange, (const char *const[]){"stat", path, NULL}, &entry) < 0)
+    if (file_talk_ask(exchange, context, (const char *const[]){"stat", path, NULL}, &entry) < 0)
         return -EREMOTEIO;
     uint64_t first = 0, last = 0;
     ret->size = json_integer_value(json_object_get(entry, "size"));
@@ -218,9 +275,9 @@ static int next_event(void *data, struct buffer *into)
     return event_append(into, name, line) < 0 ? -1 : 1;
 }
 
-int file_talk_watch(struct exchange *exchange, const char *const *words)
+int file_talk_watch(struct exchange *exchange, const char *context, const char *const *words)
 {
-    struct talk *talk = talk_open(exchange, command_request_files(exchange, words));
+    struct talk *talk = talk_open(exchange, command_request_files(exchange, context, words));
     json_t *line = NULL;
     if (!talk || take_line(talk, &line) < 0) {
         talk_free(talk);

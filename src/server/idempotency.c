@@ -17,7 +17,7 @@ struct recording {
     char *key;
     const char *tenant;
     char hash[65];
-    bool is_stream, is_over;
+    bool is_stream, is_over, is_free; /* free: nothing was done under the key */
     struct journal_outcome outcome;
 };
 
@@ -65,6 +65,14 @@ void recording_stream(struct recording *recording, const char *type)
     recording->is_stream = true;
 }
 
+void recording_refuse(struct recording *recording, int status)
+{
+    static const int nothing_done[] = {400, 413, 422};
+    for (size_t i = 0; recording && i < sizeof nothing_done / sizeof *nothing_done; i++)
+        if (status == nothing_done[i])
+            recording->is_free = true;
+}
+
 void recording_end(struct recording *recording)
 {
     if (!recording || recording->is_over)
@@ -73,7 +81,7 @@ void recording_end(struct recording *recording)
     struct journal_request request = request_of(recording);
     struct journal_outcome *outcome = &recording->outcome;
     struct error err = {0};
-    if (outcome->status == 429 || outcome->status == 503)
+    if (recording->is_free || outcome->status == 429 || outcome->status == 503)
         journal_release(recording->journal, &request);
     else if (journal_record(recording->journal, &request, outcome, &err) < 0)
         fprintf(stderr, "cloche-server: %s\n", err.text);
@@ -107,6 +115,8 @@ static bool hash_request(const struct exchange *exchange, char ret_hex[65])
     struct slice body = exchange_body(exchange);
     sha256_add(hash, path, strlen(path) + 1);
     exchange_each_query(exchange, hash_query, hash);
+    if (exchange_wants_events(exchange)) /* another answer, which could not be given from the record */
+        sha256_add(hash, "events", sizeof "events");
     sha256_add(hash, "", 1);
     sha256_add(hash, body.data, body.length);
     sha256_finish(hash, ret_hex);
@@ -150,7 +160,8 @@ static int answer_without(struct exchange *exchange, int answer, struct journal_
         return replay(exchange, outcome);
     case JOURNAL_OTHER:
         return exchange_reply_error(exchange, 409, "conflict", "Idempotency-Key",
-                                    "take a new key for a new request",
+                                    "take a new key for a new request; that events are asked for, by Accept, "
+                                    "makes it another one",
                                     "this Idempotency-Key was used for another request");
     case JOURNAL_FULL:
         exchange_set_header(exchange, "Retry-After", "3600");

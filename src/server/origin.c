@@ -5,17 +5,26 @@
 #include <string.h>
 #include <strings.h>
 
-static bool names_this_machine(const char *host)
+static bool is_name(const char *host, size_t length, const char *name)
 {
-    static const char *const names[] = {"localhost", "[::1]"};
+    return strlen(name) == length && strncasecmp(host, name, length) == 0;
+}
+
+/* The operator's names are of proxies on this machine: what a page could have resolve to it is not there. */
+static bool names_this_machine(const char *host, const struct string_list *names)
+{
+    static const char *const own[] = {"localhost", "[::1]"};
     size_t length = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
     const char *port = length <= strlen(host) ? host + length : "?";
     if (port[0] && (port[0] != ':' || port[1 + strspn(port + 1, "0123456789")]))
         return false;
     if (host[0] != '[' && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == length)
         return true;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == length && strncasecmp(host, names[i], length) == 0)
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (is_name(host, length, own[i]))
+            return true;
+    for (size_t i = 0; i < names->count; i++)
+        if (is_name(host, length, names->items[i]))
             return true;
     return false;
 }
@@ -24,7 +33,7 @@ bool origin_is_ours(const struct server *server, const struct exchange *exchange
 {
     const char *host = exchange_header(exchange, "Host");
     const char *origin = exchange_header(exchange, "Origin");
-    if (server->is_local && host && !names_this_machine(host))
+    if (server->is_local && host && !names_this_machine(host, &server->policy.server.names))
         return false;
     if (!origin)
         return true;

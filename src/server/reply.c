@@ -2,8 +2,9 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "server/exchange_inside.h"
-#include "server/range.h"
 #include "server/idempotency.h"
+#include "server/problem.h"
+#include "server/range.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -102,22 +103,16 @@ int exchange_reply_error(struct exchange *exchange, int status, const char *code
     json_t *error = json_pack("{s:s}", "code", code);
     if (!error)
         return -ENOMEM;
+    recording_refuse(exchange->recording, status);
     set_clean(error, "message", message);
     set_clean(error, "field", field);
     set_clean(error, "hint", hint);
     return exchange_reply_json(exchange, status, json_pack("{s:o}", "error", error));
 }
 
-const char *exchange_problem_code(const struct error *err)
-{
-    return err->kind == ERROR_SPEC    ? "unprocessable"
-           : err->kind == ERROR_LAYER ? "layer_missing"
-                                      : "host_failure";
-}
-
 int exchange_reply_problem(struct exchange *exchange, const struct error *err)
 {
-    const char *code = exchange_problem_code(err);
+    const char *code = problem_code(err);
     switch (err->kind) {
     case ERROR_SPEC:
         return exchange_reply_error(exchange, 422, code, err->subject, NULL, "%s", err->text);
@@ -125,9 +120,12 @@ int exchange_reply_problem(struct exchange *exchange, const struct error *err)
         return exchange_reply_error(exchange, 501, code, err->subject,
                                     "GET /v1/doctor tells what holds on this machine", "%s", err->text);
     default:
-        return exchange_reply_error(exchange, 500, code, err->subject, NULL, "%s",
-                                    err->text[0] ? err->text : "the host failed");
+        break;
     }
+    scope_buffer message = {0};
+    problem_message(err, &message);
+    return exchange_reply_error(exchange, 500, code, err->subject, NULL, "%s",
+                                message.data ? message.data : "");
 }
 
 struct stream {

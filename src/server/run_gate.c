@@ -2,6 +2,7 @@
 
 #include "server/admission.h"
 #include "server/gate.h"
+#include "server/problem.h"
 #include "server/run_job.h"
 #include "server/server.h"
 
@@ -79,7 +80,7 @@ static json_t *files_of(const struct run_job *job)
 
 void run_gate_refuse(struct run_job *job, const struct error *err)
 {
-    const char *code = exchange_problem_code(err);
+    const char *code = problem_code(err);
     if (strcmp(code, "host_failure") == 0)
         return; /* which is what is written if nothing is said */
     const struct gate_outcome outcome = {.refusal = code, .detail = err->text, .exit_code = -1};

@@ -85,7 +85,7 @@ static int start_with_files(struct run_job *job, struct client_run *run, struct 
     size_t count = job->request.files.count;
     for (size_t i = 0; i < count; i++)
         inputs[i].fd = -1;
-    int status = run_room_open(job->server, job->id, &job->room, err);
+    int status = run_room_open(job->server, RUN_ROOMS, job->id, &job->room, err);
     if (status == 0)
         status = run_job_open_inputs(job, inputs, err);
     if (status == 0) {
@@ -155,7 +155,7 @@ int run_job_receive(struct run_job *job, json_t **ret_progress, struct error *er
     return status;
 }
 
-static void append_encoded(struct buffer *into, const char *text)
+void run_append_encoded(struct buffer *into, const char *text)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~/";
     for (; *text; text++)
@@ -169,7 +169,7 @@ static void set_url(const struct run_job *job, json_t *file, const char *path)
 {
     scope_buffer url = {0};
     buffer_print(&url, "/v1/runs/%s/files/", job->id);
-    append_encoded(&url, path);
+    run_append_encoded(&url, path);
     json_object_set_new(file, "url", json_string(url.data));
 }
 

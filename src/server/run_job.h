@@ -43,5 +43,8 @@ int run_job_finish(struct run_job *job, struct buffer *ret, struct error *err);
 /* The same as an object, to be freed. */
 json_t *run_job_finish_object(struct run_job *job, struct error *err);
 
+/* A path as a part of a URL. */
+void run_append_encoded(struct buffer *into, const char *text);
+
 /* The run is over, however: gives everything back and counts it. */
 void run_job_close(struct run_job *job);

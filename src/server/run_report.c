@@ -25,6 +25,7 @@ void run_report_close(struct run_report *report)
     json_decref(report->results);
     json_decref(report->outcome);
     json_decref(report->refusal);
+    json_decref(report->files);
 }
 
 static int add_event(const struct run_report *report, struct buffer *events, const char *name, json_t *takes)
@@ -40,26 +41,13 @@ static json_t *base64_of(struct slice bytes)
     return encoded ? json_string(encoded) : NULL;
 }
 
-/* How many bytes at the end are the beginning of a character. */
-static size_t cut_character(const char *data, size_t length)
-{
-    for (size_t back = 1; back <= 3 && back <= length; back++) {
-        unsigned char c = (unsigned char)data[length - back];
-        if ((c & 0xC0) == 0x80)
-            continue;
-        size_t whole = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : c >= 0xC0 ? 2 : 1;
-        return whole > back ? back : 0;
-    }
-    return 0;
-}
-
 /* What has come and was not told; at the end all of it. */
 static int tell_stream(struct run_report *report, int stream, bool is_end, struct buffer *events)
 {
     const struct buffer *bytes = &report->streams[stream];
     size_t told = report->told[stream], length = bytes->length - told;
     if (!is_end)
-        length -= cut_character(bytes->data + told, length);
+        length -= event_incomplete_tail(bytes->data + told, length);
     if (length == 0)
         return 0;
     const char *from = bytes->data + told;
@@ -152,16 +140,17 @@ int run_report_take(struct run_report *report, const json_t *frame, struct slice
     return take_progress(report, frame, events);
 }
 
-static void set_stream(json_t *object, const char *name, const struct buffer *bytes)
+int run_report_tell_files(const struct run_report *report, struct buffer *events)
 {
-    scope_buffer clean = {0};
-    char field[32];
-    text_append_utf8(&clean, bytes->data ? bytes->data : "", bytes->length);
-    json_object_set_new(object, name, json_stringn(clean.data ? clean.data : "", clean.length));
-    if (text_is_utf8(bytes->data ? bytes->data : "", bytes->length))
-        return;
-    snprintf(field, sizeof field, "%s_base64", name);
-    json_object_set_new(object, field, base64_of((struct slice){bytes->data, bytes->length}));
+    size_t index;
+    json_t *file;
+    int status = 0;
+    json_array_foreach(report->files, index, file)
+    {
+        if (status == 0)
+            status = add_event(report, events, "file", json_copy(file));
+    }
+    return status;
 }
 
 static json_t *milliseconds(const json_t *outcome, const char *name)
@@ -169,20 +158,23 @@ static json_t *milliseconds(const json_t *outcome, const char *name)
     return json_real((double)json_integer_value(json_object_get(outcome, name)) / 1000);
 }
 
-/* A death and an interrupt have none; an exception counts as 1, as it would for a program. */
+/* An interrupt has none, nor has a death that was not the interpreter's own doing; an exception counts as 1,
+ * as it would for a program. */
 static json_t *exit_code_of(const json_t *outcome)
 {
     const char *status = json_string_value(json_object_get(outcome, "status"));
     json_int_t code = json_integer_value(json_object_get(outcome, "exit_code"));
-    if (json_is_true(json_object_get(outcome, "died")) || (status && strcmp(status, "interrupted") == 0))
+    if (json_is_true(json_object_get(outcome, "died")))
+        return code < 0 ? json_null() : json_integer(code);
+    if (status && strcmp(status, "interrupted") == 0)
         return json_null();
     return json_integer(status && strcmp(status, "error") == 0 && code == 0 ? 1 : code);
 }
 
 json_t *run_report_to_json(const struct run_report *report)
 {
-    static const char *const same[] = {"status", "cause", "timed_out",      "died",
-                                       "detail", "error", "truncated_bytes"};
+    static const char *const same[] = {"status", "cause", "timed_out", "died",
+                                       "detail", "error", "truncated"};
     static const char *const used[] = {"peak_memory_bytes", "pids", "disk_bytes"};
     const json_t *outcome = report->outcome;
     bool died = json_is_true(json_object_get(outcome, "died"));
@@ -196,10 +188,18 @@ json_t *run_report_to_json(const struct run_report *report)
     if (died) /* what the runner would have said is not known */
         json_object_set_new(object, "status", json_string("exit"));
     json_object_set_new(object, "exit_code", exit_code_of(outcome));
+    json_int_t signal = json_integer_value(json_object_get(outcome, "signal"));
+    json_object_set_new(object, "signal", signal ? json_integer(signal) : json_null());
     json_object_set_new(object, "duration_ms", milliseconds(outcome, "duration_us"));
     for (int i = 0; i < 2; i++)
-        set_stream(object, stream_names[i], &report->streams[i]);
+        event_set_output(object, stream_names[i],
+                         (struct slice){report->streams[i].data ? report->streams[i].data : "",
+                                        report->streams[i].length});
     json_object_set(object, "results", report->results);
+    if (report->files) {
+        json_object_set(object, "files", report->files);
+        json_object_set_new(object, "files_truncated", json_boolean(report->files_are_cut));
+    }
     json_object_set_new(usage, "wall_ms", milliseconds(outcome, "duration_us"));
     json_object_set_new(usage, "cpu_ms", milliseconds(outcome, "cpu_us"));
     for (size_t i = 0; i < sizeof used / sizeof *used; i++)

@@ -75,6 +75,20 @@ static bool is_among(const char *name, const char *const *list)
     return false;
 }
 
+/* What others call a field of ours, and no guess by letters would find. */
+static const char *other_name(const char *given, const char *const *known, const char *otherwise)
+{
+    static const char *const names[][2] = {{"argv", "command"},
+                                           {"cmd", "command"},
+                                           {"source", "code"},
+                                           {"timeout", "limits"},
+                                           {"lang", "language"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(given, names[i][0]) == 0 && is_among(names[i][1], known))
+            return names[i][1];
+    return otherwise;
+}
+
 int run_refuse_unknown(struct exchange *exchange, const json_t *object, const char *const *known,
                        const char *what)
 {
@@ -87,6 +101,7 @@ int run_refuse_unknown(struct exchange *exchange, const json_t *object, const ch
         struct text_guess guess = {.given = name};
         for (const char *const *word = known; *word; word++)
             text_guess_offer(&guess, *word);
+        guess.nearest = other_name(name, known, guess.nearest);
         exchange_reply_error(exchange, 400, "bad_request", name, NULL, "'%.64s' is not a field of %s%s%s%s",
                              name, what, guess.nearest ? "; did you mean '" : "",
                              guess.nearest ? guess.nearest : "", guess.nearest ? "'?" : "");

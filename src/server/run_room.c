@@ -30,11 +30,12 @@ static int make_directory(int dir_fd, const char *name)
     return mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST ? -errno : open_directory(dir_fd, name);
 }
 
-int run_room_open(struct server *server, const char *id, struct run_room *ret, struct error *err)
+int run_room_open(struct server *server, const char *place, const char *id, struct run_room *ret,
+                  struct error *err)
 {
-    *ret = (struct run_room){.server = server, .fd = -1};
+    *ret = (struct run_room){.server = server, .place = place, .fd = -1};
     snprintf(ret->id, sizeof ret->id, "%s", id);
-    scope_fd runs = make_directory(server->data_fd, "runs");
+    scope_fd runs = make_directory(server->data_fd, place);
     if (runs >= 0)
         ret->fd = make_directory(runs, id);
     int status = runs < 0 ? runs : ret->fd < 0 ? ret->fd : 0;
@@ -93,12 +94,12 @@ int run_room_find(struct server *server, const char *id, const struct tenant *te
     char owner[sizeof tenant->name + 1];
     if (!identifier_has_form(id, "run_"))
         return -ENOENT;
-    scope_fd runs = open_directory(server->data_fd, "runs");
+    scope_fd runs = open_directory(server->data_fd, RUN_ROOMS);
     scope_fd fd = runs < 0 ? -1 : open_directory(runs, id);
     if (fd < 0 || file_read_attribute(fd, "tenant", owner, sizeof owner) < 0 ||
         strcmp(owner, tenant->name) != 0 || is_expired(fd))
         return -ENOENT;
-    *ret = (struct run_room){.server = server, .fd = take_fd(&fd)};
+    *ret = (struct run_room){.server = server, .place = RUN_ROOMS, .fd = take_fd(&fd)};
     snprintf(ret->id, sizeof ret->id, "%s", id);
     return 0;
 }
@@ -108,7 +109,7 @@ void run_room_close(struct run_room *room, bool is_kept)
     if (room->fd < 0)
         return;
     scope_close_fd(&room->fd);
-    scope_fd runs = is_kept ? -1 : open_directory(room->server->data_fd, "runs");
+    scope_fd runs = is_kept ? -1 : open_directory(room->server->data_fd, room->place);
     if (runs >= 0)
         file_remove_tree(runs, room->id);
 }
@@ -147,7 +148,7 @@ void run_rooms_sweep(struct server *server, bool is_start)
     int64_t now_us = clock_monotonic_us(), due_us = atomic_load(&next_us);
     if (now_us < due_us || !atomic_compare_exchange_strong(&next_us, &due_us, now_us + SWEEP_US))
         return;
-    scope_fd runs = open_directory(server->data_fd, "runs");
+    scope_fd runs = open_directory(server->data_fd, RUN_ROOMS);
     int copy = runs < 0 ? -1 : openat(runs, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     scope_dir *dir = copy < 0 ? NULL : fdopendir(copy);
     for (struct dirent *entry; dir && (entry = readdir(dir));)

@@ -1,4 +1,5 @@
-/* Files of runs: DATA/runs/ID/ with "input", what came with the request, and "files", what was collected.
+/* Files of runs, and of sandboxes: DATA/PLACE/ID/ with "input", what came with the request, and "files", what
+ * was collected.
  *
  * Most runs have none, and make no directory. One that is to be fetched from later has a file "tenant" and
  * stays for an hour; all others go with their run, and what a crash left goes with the next start.
@@ -20,7 +21,8 @@ struct tenant;
 struct run_room {
     struct server *server;
     char id[IDENTIFIER_SIZE];
-    int fd; /* -1: none was made */
+    const char *place; /* static: RUN_ROOMS, or where else it is */
+    int fd;            /* -1: none was made */
 };
 
 enum {
@@ -28,7 +30,11 @@ enum {
     RUN_ROOM_FILE_BYTES = 4096, /* that a file or a directory costs beside its content */
 };
 
-int run_room_open(struct server *server, const char *id, struct run_room *ret, struct error *err);
+#define RUN_ROOMS "runs"
+
+/* Makes one below DATA/PLACE. */
+int run_room_open(struct server *server, const char *place, const char *id, struct run_room *ret,
+                  struct error *err);
 
 /* A directory in it for what its box gets to read. A descriptor, or a negative errno. */
 int run_room_open_inputs(const struct run_room *room);

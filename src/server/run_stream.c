@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
-#include "base/text.h"
 #include "server/event.h"
 #include "server/keeper_link.h"
+#include "server/problem.h"
 #include "server/run_gate.h"
 #include "server/server.h"
 
@@ -18,31 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 32 << 10, PULSE_MS = 15000, TAIL_MAX = 3 };
+enum { CHUNK = 32 << 10, PULSE_MS = 15000 };
 
 struct run_stream {
     struct run_job job;
     int pipes[2];
-    char tails[2][TAIL_MAX]; /* the begin of a character whose rest has not come yet */
+    char tails[2][EVENT_TAIL_MAX]; /* the begin of a character whose rest has not come yet */
     size_t tail_lengths[2];
     bool is_started, is_over;
 };
 
 static const char *const stream_names[] = {"stdout", "stderr"};
-
-/* How many bytes at the end are a character that goes on. */
-static size_t incomplete_tail(const char *data, size_t length)
-{
-    for (size_t back = 1; back <= TAIL_MAX && back <= length; back++) {
-        unsigned char c = (unsigned char)data[length - back];
-        size_t needed = c >= 0xf0 && c < 0xf5 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 1;
-        if (c >= 0xf5)
-            return 0;
-        if (c >= 0xc0 || c < 0x80)
-            return needed > back ? back : 0;
-    }
-    return 0;
-}
 
 /* 1: something came; 0: nothing now, or nothing any more. */
 static int read_pipe(struct run_stream *stream, int which, struct buffer *into)
@@ -57,7 +43,7 @@ static int read_pipe(struct run_stream *stream, int which, struct buffer *into)
     if (got <= 0)
         scope_close_fd(&stream->pipes[which]);
     size_t length = kept + (got > 0 ? (size_t)got : 0);
-    size_t tail = got > 0 ? incomplete_tail(chunk, length) : 0;
+    size_t tail = got > 0 ? event_incomplete_tail(chunk, length) : 0;
     stream->tail_lengths[which] = tail;
     memcpy(stream->tails[which], chunk + length - tail, tail);
     if (length > tail)
@@ -67,10 +53,10 @@ static int read_pipe(struct run_stream *stream, int which, struct buffer *into)
 
 static void append_error(struct buffer *into, const struct error *err)
 {
-    scope_buffer clean = {0};
-    text_append_utf8(&clean, err->text, strlen(err->text));
+    scope_buffer message = {0};
+    problem_message(err, &message);
     json_t *error =
-        json_pack("{s:s, s:s}", "code", exchange_problem_code(err), "message", clean.data ? clean.data : "");
+        json_pack("{s:s, s:s}", "code", problem_code(err), "message", message.data ? message.data : "");
     if (err->subject[0])
         json_object_set_new(error, "field", json_string(err->subject));
     event_append(into, "error", json_pack("{s:o}", "error", error));

@@ -3,9 +3,11 @@
 #include "base/scope.h"
 #include "keeper/wire.h"
 #include "server/event.h"
+#include "server/file_talk.h"
 #include "server/gate.h"
 #include "server/keeper_link.h"
 #include "server/metrics.h"
+#include "server/run_job.h"
 #include "server/run_report.h"
 #include "server/sandbox_gate.h"
 #include "server/sandbox_request.h"
@@ -15,16 +17,22 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { PULSE_MS = 15000 };
+
+#define OUTPUT_PLACE "/data/output"
 
 struct talk {
     struct exchange *exchange;
     int link;
     bool is_threads_own; /* the link is the thread's, and goes back to it when the talk came to its end */
     bool is_branched, is_over;
-    struct buffer first; /* events of the first frame */
-    json_t *refusal;     /* of the whole */
+    bool with_files;
+    char context[IDENTIFIER_SIZE]; /* "": the first */
+    int64_t begun_ns;              /* since 1970, by the clock that files get their times from */
+    struct buffer first;           /* events of the first frame */
+    json_t *refusal;               /* of the whole */
     struct gate_pass *pass;
     size_t count;
     struct run_report reports[];
@@ -98,6 +106,35 @@ static json_t *report_end(const struct run_report *report)
     return refused;
 }
 
+static int64_t clock_of_files_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* A box that died took its files along. */
+static void list_files(const struct talk *talk, struct run_report *report)
+{
+    const char *context = talk->context[0] ? talk->context : NULL;
+    bool died = json_is_true(json_object_get(report->outcome, "died"));
+    json_t *files = died ? NULL
+                         : file_talk_changed(talk->exchange, context, OUTPUT_PLACE, talk->begun_ns,
+                                             &report->files_are_cut);
+    size_t index;
+    json_t *file;
+    json_array_foreach(files, index, file)
+    {
+        scope_buffer url = {0};
+        buffer_print(&url, "/v1/sandboxes/%s/files?path=" OUTPUT_PLACE "/", exchange_part(talk->exchange, 0));
+        run_append_encoded(&url, json_string_value(json_object_get(file, "path")));
+        if (context)
+            buffer_print(&url, "&context=%s", context);
+        json_object_set_new(file, "url", json_string(url.data ? url.data : ""));
+    }
+    report->files = files ? files : json_null();
+}
+
 static int take_frame(struct talk *talk, const json_t *frame, struct slice body, struct buffer *events)
 {
     const json_t *branch = json_object_get(frame, "branch");
@@ -128,7 +165,11 @@ static int take_frame(struct talk *talk, const json_t *frame, struct slice body,
         sandbox_gate_refuse(talk->pass, (size_t)index, report->refusal);
     if (talk->is_over)
         gate_leave(&talk->pass);
-    if (events && !(talk->refusal && !talk->is_branched))
+    if (talk->with_files && report->outcome)
+        list_files(talk, report);
+    if (events)
+        status = run_report_tell_files(report, events);
+    if (status == 0 && events && !(talk->refusal && !talk->is_branched))
         status = event_append(events, talk->is_branched ? "branch_end" : "end", report_end(report));
     return status;
 }
@@ -235,14 +276,19 @@ static int pass_gate(struct talk *talk, const json_t *lengths, struct slice body
     return status;
 }
 
-int run_talk(struct exchange *exchange, json_t *request, struct slice body, size_t count, bool as_events)
+int run_talk(struct exchange *exchange, json_t *request, struct slice body, const struct run_wish *wish)
 {
     struct error err = {0};
-    struct talk *talk = talk_new(exchange, count);
+    bool as_events = wish->as_events;
+    struct talk *talk = talk_new(exchange, wish->branches);
     if (!talk) {
         json_decref(request);
         return -ENOMEM;
     }
+    const char *context = json_string_value(json_object_get(request, "context"));
+    talk->with_files = wish->with_files;
+    snprintf(talk->context, sizeof talk->context, "%s", context ? context : "");
+    talk->begun_ns = clock_of_files_ns();
     if (pass_gate(talk, json_object_get(request, "lengths"), body) < 0) {
         talk->is_over = true; /* nothing was begun */
         json_decref(request);

@@ -4,6 +4,11 @@
 
 #include "server/exchange.h"
 
-/* Sends the request (taken) with its body, and answers the exchange. count 0: one run; else that many
- * branches. */
-int run_talk(struct exchange *exchange, json_t *request, struct slice body, size_t count, bool as_events);
+struct run_wish {
+    size_t branches; /* 0: one run; else that many side by side */
+    bool as_events;
+    bool with_files; /* of one run: which files of /data/output are new or changed */
+};
+
+/* Sends the request (taken) with its body, and answers the exchange. */
+int run_talk(struct exchange *exchange, json_t *request, struct slice body, const struct run_wish *wish);

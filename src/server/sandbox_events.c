@@ -37,7 +37,8 @@ static int tell_lines(char *lines, struct buffer *into)
         json_object_set_new(event, "at", sandbox_time(at_ms));
         json_object_del(event, "at_ms");
         json_object_del(event, "event");
-        status = event_append(into, kept, event);
+        status =
+            event_append_numbered(into, kept, json_integer_value(json_object_get(event, "number")), event);
     }
     return status;
 }

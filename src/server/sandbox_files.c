@@ -16,13 +16,12 @@
 #include <time.h>
 
 #define PLACE "sandboxes.files"
+#define ROOM  "room_"
 
 enum { YOUNG_S = 60 };
 
-static int open_place(const struct server *server, bool is_made)
+static int open_place(const struct server *server)
 {
-    if (is_made && mkdirat(server->data_fd, PLACE, 0700) < 0 && errno != EEXIST)
-        return -errno;
     int fd = openat(server->data_fd, PLACE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
@@ -32,44 +31,31 @@ void sandbox_files_clear(struct server *server)
     file_remove_tree(server->data_fd, PLACE);
 }
 
-void sandbox_files_remove(struct server *server, const char *id)
+void sandbox_files_remove(struct server *server, const char *room)
 {
-    scope_fd place = open_place(server, false);
-    if (place >= 0 && identifier_has_form(id, "sbx_"))
-        file_remove_tree(place, id);
+    scope_fd place = open_place(server);
+    if (place >= 0 && identifier_has_form(room, ROOM))
+        file_remove_tree(place, room);
 }
 
-/* One that came meanwhile may not be among the living yet. */
+/* The keeper may not have heard of it yet. */
 static bool is_young(int place, const char *name)
 {
     struct stat what;
     return fstatat(place, name, &what, AT_SYMLINK_NOFOLLOW) < 0 || what.st_ctime + YOUNG_S > time(NULL);
 }
 
-/* Whose time was over, by the keeper's clock: found when the next ones come. */
-static void sweep(struct exchange *exchange, const json_t *living)
+/* Of sandboxes whose time was over, by the keeper's clock: found when the next ones come. */
+static void sweep(struct exchange *exchange, const json_t *rooms)
 {
     struct server *server = exchange_server(exchange);
-    scope_fd place = open_place(server, false);
+    scope_fd place = open_place(server);
     int copy = place < 0 ? -1 : openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     scope_dir *dir = copy < 0 ? NULL : fdopendir(copy);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
-        if (identifier_has_form(entry->d_name, "sbx_") && !json_object_get(living, entry->d_name) &&
+        if (identifier_has_form(entry->d_name, ROOM) && !json_object_get(rooms, entry->d_name) &&
             !is_young(place, entry->d_name))
             file_remove_tree(place, entry->d_name);
-}
-
-/* The room of the request becomes the sandbox's. */
-static void keep_room(struct exchange *exchange, struct run_job *job, const json_t *answer)
-{
-    const char *id = json_string_value(json_object_get(json_object_get(answer, "session"), "id"));
-    scope_fd place = open_place(job->server, true);
-    scope_fd runs = openat(job->server->data_fd, "runs", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (place >= 0 && runs >= 0 && id && renameat(runs, job->id, place, id) == 0)
-        job->is_kept = true;
-    json_t *living = json_object_get(answer, "living");
-    if (living)
-        sweep(exchange, living);
 }
 
 static int ask(struct run_job *job, json_t *request, json_t **ret)
@@ -81,7 +67,7 @@ static int ask(struct run_job *job, json_t *request, json_t **ret)
     json_t *list = json_array();
     for (size_t i = 0; i < count; i++)
         inputs[i].fd = -1;
-    int status = run_room_open(job->server, job->id, &job->room, &err);
+    int status = run_room_open(job->server, PLACE, job->id, &job->room, &err);
     if (status == 0)
         status = run_job_open_inputs(job, inputs, &err);
     for (size_t i = 0; status == 0 && i < count; i++) {
@@ -89,7 +75,7 @@ static int ask(struct run_job *job, json_t *request, json_t **ret)
         json_array_append_new(list, json_pack("{s:s, s:i}", "name", inputs[i].name, "fd", (int)i));
     }
     json_object_set_new(request, "inputs", list);
-    json_object_set_new(request, "living", json_true());
+    json_object_set_new(request, "room", json_string(job->id));
     if (status < 0) {
         json_decref(request);
         exchange_reply_problem(job->exchange, &err);
@@ -108,14 +94,15 @@ int sandbox_files_open(struct exchange *exchange, json_t *body, json_t *request,
                           .request = {.body = json_incref(body)},
                           .room = {.fd = -1},
                           .link_fd = -1};
-    identifier_make("run_", job.id);
+    identifier_make(ROOM, job.id);
     int status = run_files_read(exchange, job.request.body, &job.request.files);
     if (status < 0)
         json_decref(request);
     else
         status = ask(&job, request, ret);
+    job.is_kept = status == 0;
     if (status == 0)
-        keep_room(exchange, &job, *ret);
+        sweep(exchange, json_object_get(*ret, "rooms"));
     run_job_close(&job);
     return status;
 }

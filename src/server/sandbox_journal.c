@@ -199,6 +199,24 @@ void sandbox_journal_remove(struct server *server, const char *id)
     append(server, line, snprintf(line, sizeof line, "- %.31s\n", id));
 }
 
+json_t *sandbox_journal_list_lost(struct server *server, const char *tenant, size_t from, size_t limit,
+                                  size_t *ret_next)
+{
+    const struct sandbox_journal *journal = server->sandboxes;
+    json_t *list = json_array();
+    *ret_next = 0;
+    for (size_t i = from ? from - 1 : 0; i < journal->count && !*ret_next; i++) {
+        if (strcmp(journal->lost[i].tenant, tenant) != 0)
+            continue;
+        if (json_array_size(list) == limit)
+            *ret_next = i + 1;
+        else
+            json_array_append_new(list, json_pack("{s:s, s:I}", "id", journal->lost[i].id, "lost_ms",
+                                                  (json_int_t)journal->lost[i].expires_ms));
+    }
+    return list;
+}
+
 bool sandbox_journal_lost(struct server *server, const char *tenant, const char *id)
 {
     const struct sandbox_journal *journal = server->sandboxes;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,5 +18,10 @@ void sandbox_journal_close(struct server *server);
 int sandbox_journal_add(struct server *server, const char *tenant, const char *id, int64_t expires_ms);
 void sandbox_journal_extend(struct server *server, const char *id, int64_t expires_ms);
 void sandbox_journal_remove(struct server *server, const char *id);
+
+/* The ids of a tenant's lost ones as an array of {id, lost_ms}, from the one with this number on (0: the
+ * first), at most so many; *ret_next is where to go on, or 0. To be freed. */
+json_t *sandbox_journal_list_lost(struct server *server, const char *tenant, size_t from, size_t limit,
+                                  size_t *ret_next);
 
 bool sandbox_journal_lost(struct server *server, const char *tenant, const char *id);

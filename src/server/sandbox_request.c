@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "keeper/wire.h"
 #include "server/keeper_link.h"
+#include "server/problem.h"
 #include "server/run_request.h"
 #include "server/sandbox_journal.h"
 #include "server/server.h"
@@ -119,12 +120,14 @@ static int refusal_row(const struct error *err)
 }
 
 /* Of one that the journal knows and the keeper does not: it went with a keeper or a server. */
+static const char lost_how[] = "the sandbox was lost when the server or its keeper ended";
+
 static int reply_lost(struct exchange *exchange)
 {
     return exchange_reply_json(exchange, 410,
                                json_pack("{s:{s:s, s:s, s:s, s:s}}", "error", "code", "gone", "message",
-                                         "the sandbox was lost when the server or its keeper ended", "cause",
-                                         "host_failure", "hint", "open a new sandbox"));
+                                         lost_how, "cause", cause_names[CAUSE_host_failure], "hint",
+                                         "open a new sandbox"));
 }
 
 int sandbox_reply_refusal(struct exchange *exchange, const json_t *refusal)
@@ -146,8 +149,11 @@ int sandbox_reply_refusal(struct exchange *exchange, const json_t *refusal)
                                    json_pack("{s:{s:s, s:s, s:s*, s:s}}", "error", "code", "gone", "message",
                                              err.text, "cause", cause, "hint", refusals[row].hint));
     }
-    return exchange_reply_error(exchange, refusals[row].status, refusals[row].word, err.subject,
-                                refusals[row].hint, "%s", err.text);
+    const char *hint = strcmp(err.subject, "runs_max") == 0
+                           ? "POST …/extend {\"runs_max\": N} allows more, as does runs_max when it is opened"
+                           : refusals[row].hint;
+    return exchange_reply_error(exchange, refusals[row].status, refusals[row].word, err.subject, hint, "%s",
+                                err.text);
 }
 
 json_t *sandbox_refusal_to_json(const json_t *refusal)
@@ -155,10 +161,10 @@ json_t *sandbox_refusal_to_json(const json_t *refusal)
     struct error err = {0};
     wire_to_error(refusal, &err);
     int row = refusal_row(&err);
-    const char *word = row >= 0 ? refusals[row].word : exchange_problem_code(&err);
-    scope_buffer clean = {0};
-    text_append_utf8(&clean, err.text, strlen(err.text));
-    return json_pack("{s:{s:s, s:s}}", "error", "code", word, "message", clean.data ? clean.data : "");
+    scope_buffer message = {0};
+    problem_message(&err, &message);
+    return json_pack("{s:{s:s, s:s}}", "error", "code", row >= 0 ? refusals[row].word : problem_code(&err),
+                     "message", message.data ? message.data : "");
 }
 
 int sandbox_body(struct exchange *exchange, const char *const *known, json_t **ret)
@@ -217,6 +223,30 @@ json_t *sandbox_time(int64_t unix_ms)
     return json_string(whole);
 }
 
+json_t *sandbox_limit(enum limit_field field, int64_t value)
+{
+    switch (limit_rows[field].unit) {
+    case LIMIT_MS:
+    case LIMIT_MILLICPUS:
+        return json_real((double)value / 1000);
+    default:
+        return json_integer(value);
+    }
+}
+
+/* Those that hold, given or not. */
+static json_t *view_limits(const json_t *limits)
+{
+    json_t *view = json_object();
+    for (int i = 0; i < LIMIT_FIELDS; i++) {
+        const json_t *value = json_object_get(limits, limit_rows[i].name);
+        if (value)
+            json_object_set_new(view, limit_rows[i].name,
+                                sandbox_limit((enum limit_field)i, json_integer_value(value)));
+    }
+    return view;
+}
+
 static void copy_field(json_t *into, const json_t *from, const char *name)
 {
     json_t *value = json_object_get(from, name);
@@ -227,6 +257,14 @@ static void copy_field(json_t *into, const json_t *from, const char *name)
 json_t *sandbox_view_context(const json_t *context)
 {
     return json_copy((json_t *)(uintptr_t)context); /* the same to the last field */
+}
+
+json_t *sandbox_view_lost(const json_t *lost)
+{
+    return json_pack("{s:O, s:s, s:s, s:s, s:o, s:[], s:[], s:{}}", "id", json_object_get(lost, "id"),
+                     "state", "ended", "cause", cause_names[CAUSE_host_failure], "detail", lost_how,
+                     "lost_at", sandbox_time(json_integer_value(json_object_get(lost, "lost_ms"))),
+                     "contexts", "checkpoints", "metadata");
 }
 
 json_t *sandbox_view_checkpoint(const json_t *point)
@@ -242,7 +280,7 @@ json_t *sandbox_view_checkpoint(const json_t *point)
 json_t *sandbox_view(const json_t *session)
 {
     static const char *const same[] = {"id", "state", "parent", "runs", "runs_max", "cause", "detail"};
-    static const char *const of_spec[] = {"image", "isolation", "limits"};
+    static const char *const of_spec[] = {"image", "isolation"};
     const json_t *spec = json_object_get(session, "spec");
     const json_t *metadata = json_object_get(json_object_get(session, "about"), "metadata");
     const char *language = json_string_value(json_object_get(spec, "language"));
@@ -252,6 +290,7 @@ json_t *sandbox_view(const json_t *session)
         copy_field(view, session, same[i]);
     for (size_t i = 0; i < sizeof of_spec / sizeof *of_spec; i++)
         copy_field(view, spec, of_spec[i]);
+    json_object_set_new(view, "limits", view_limits(json_object_get(session, "limits")));
     json_object_set_new(view, "language", json_string(language ? language : "python"));
     json_object_set_new(view, "created_at",
                         sandbox_time(json_integer_value(json_object_get(session, "created_ms"))));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "server/exchange.h"
+#include "spec/limits.h"
 
 /* "session.VERB" of the tenant who asks, about the sandbox that the path names (part 0), if it names one.
  * More fields can be set in it. NULL: no memory. */
@@ -37,10 +38,14 @@ bool sandbox_field_is(struct exchange *exchange, const json_t *body, const char 
 /* "10s", or a number of seconds; *ret_ms is left alone when it is not given. */
 bool sandbox_duration(struct exchange *exchange, const json_t *body, const char *name, int64_t *ret_ms);
 
-/* As clients see one: `session` is what the keeper tells. Both are to be freed. */
+/* As clients see one: `session` is what the keeper tells. All are to be freed. */
 json_t *sandbox_view(const json_t *session);
+json_t *sandbox_view_lost(const json_t *lost); /* of sandbox_journal_list_lost: little is known of it */
 json_t *sandbox_view_context(const json_t *context);
 json_t *sandbox_view_checkpoint(const json_t *point);
+
+/* As a number in the unit that a plain number has in a spec. */
+json_t *sandbox_limit(enum limit_field field, int64_t value);
 
 /* "2026-11-16T10:35:22.123Z" */
 json_t *sandbox_time(int64_t unix_ms);

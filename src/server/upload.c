@@ -96,7 +96,9 @@ int upload_take_over(struct part *part)
 static int reserve(struct upload *upload, struct part *part, int64_t bytes)
 {
     int64_t others = store_count_bytes(upload->store, upload->tenant, part, upload->name);
-    if (bytes > upload->quota_bytes || others > upload->quota_bytes - bytes)
+    if (bytes > upload->quota_bytes)
+        return -E2BIG; /* whatever else is deleted */
+    if (others > upload->quota_bytes - bytes)
         return -EDQUOT;
     part->reserved_bytes = bytes;
     return 0;
@@ -151,6 +153,14 @@ static int claim(struct upload *upload, int64_t *ret_offset)
     }
 }
 
+static void no_room(int status, const char *name, int64_t quota_bytes, struct error *err)
+{
+    error_spec(err, "name",
+               status == -E2BIG ? "'%s' is more than the %lld bytes that the tenant's files may be in all"
+                                : "no room for '%s': the tenant's files may be %lld bytes in all",
+               name, (long long)quota_bytes);
+}
+
 static int begin_error(int status, const struct upload_terms *terms, int64_t offset, struct error *err)
 {
     char used[64];
@@ -160,8 +170,8 @@ static int begin_error(int status, const struct upload_terms *terms, int64_t off
         error_spec(err, "Content-Range", "there are %s bytes of this upload: go on from there", used);
         break;
     case -EDQUOT:
-        error_spec(err, "name", "no room for '%s': the tenant's files may be %lld bytes in all", terms->name,
-                   (long long)terms->quota_bytes);
+    case -E2BIG:
+        no_room(status, terms->name, terms->quota_bytes, err);
         break;
     case -EBUSY:
         error_spec(err, "name", "another upload of '%s' is just being finished", terms->name);
@@ -263,9 +273,8 @@ int upload_add(struct upload *upload, struct slice bytes, struct error *err)
     else if (status == -EFBIG)
         error_spec(err, "Content-Range", "more bytes come than the %lld that were told",
                    (long long)upload->total_bytes);
-    else if (status == -EDQUOT)
-        error_spec(err, "name", "no room for '%s': the tenant's files may be %lld bytes in all", upload->name,
-                   (long long)upload->quota_bytes);
+    else if (status == -EDQUOT || status == -E2BIG)
+        no_room(status, upload->name, upload->quota_bytes, err);
     else if (status < 0)
         error_host(err, status, "cannot write the upload");
     return status;
@@ -303,6 +312,19 @@ void upload_abandon(struct upload *upload)
         return;
     keep_part(upload);
     let_go(upload, false);
+    upload_free(upload);
+}
+
+void upload_discard(struct upload *upload)
+{
+    if (!upload)
+        return;
+    pthread_mutex_lock(&upload->lock);
+    bool is_ours = !upload->is_taken;
+    if (is_ours)
+        disk_remove_part(upload->store->data_fd, upload->tenant, upload->name);
+    pthread_mutex_unlock(&upload->lock);
+    let_go(upload, is_ours);
     upload_free(upload);
 }
 

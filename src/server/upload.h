@@ -22,11 +22,11 @@ struct upload_terms {
 };
 
 /* -ERANGE: not where the last one stopped, which is *ret_offset; -EDQUOT: would be more than the quota;
- * -EBUSY: another one is just being finished. */
+ * -E2BIG: is more than the quota by itself; -EBUSY: another one is just being finished. */
 int upload_begin(struct store *store, const struct upload_terms *terms, struct upload **ret,
                  int64_t *ret_offset, struct error *err);
 
-/* -ECANCELED: another upload took the name; -EFBIG: more than was told; -EDQUOT. */
+/* -ECANCELED: another upload took the name; -EFBIG: more than was told; -EDQUOT, -E2BIG. */
 int upload_add(struct upload *upload, struct slice bytes, struct error *err);
 
 /* All that comes now has come. 0: the file is whole and on the disk; 1: there is more to come, from
@@ -35,6 +35,9 @@ int upload_finish(struct upload *upload, struct stored *ret, int64_t *ret_offset
 
 /* Broken off: what came stays. Frees; NULL is fine. */
 void upload_abandon(struct upload *upload);
+
+/* Refused for good: what came goes. Frees; NULL is fine. */
+void upload_discard(struct upload *upload);
 
 /* Where an unfinished one stopped, and its whole length or -1. -ENOENT: there is none. */
 int upload_find(struct store *store, const char *tenant, const char *name, int64_t *ret_offset,

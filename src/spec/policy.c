@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define SANDBOX_RUNS       100000
 #define UPLOAD_QUOTA       (INT64_C(16) << 30)
 #define UPLOAD_LIFETIME_MS (INT64_C(7) * 24 * 3600 * 1000)
 
@@ -73,6 +74,8 @@ static int policy_set_server(struct policy *policy, const char *key, const char 
         {"server.cpus", text_parse_cpus, &policy->server.millicpus, "a number of CPUs such as 4"},
         {"server.queue", text_parse_count, &policy->server.queue_depth, "a whole number such as 256"},
         {"server.queue_wait", text_parse_duration, &policy->server.queue_wait_ms, "a time such as 30s"},
+        {"server.sandbox_runs", text_parse_count, &policy->server.sandbox_runs,
+         "a whole number such as 100000"},
         {"upload_quota", text_parse_size, &policy->upload_quota_bytes, "a size such as 16G"},
         {"upload_lifetime", text_parse_duration, &policy->upload_lifetime_ms, "a time such as 168h"},
     };
@@ -96,6 +99,25 @@ static int policy_accept(struct policy *policy, const char *value, struct error 
         if (*name || !rest)
             status =
                 spec_check_acceptable(name, err) < 0 ? err->code : string_list_add(&policy->accepted, name);
+    return status;
+}
+
+/* Letters, digits, dots and hyphens: what can be compared with a Host header, letter by letter. */
+static int policy_set_names(struct policy *policy, const char *value, struct error *err)
+{
+    int status = 0;
+    while (status == 0 && *value) {
+        size_t length = strcspn(value, ", ");
+        char name[254];
+        if (length >= sizeof name ||
+            (length && strspn(value, "abcdefghijklmnopqrstuvwxyz"
+                                     "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-") < length))
+            return error_spec(err, "server.names",
+                              "server.names: '%.64s' is not a list of host names such as box.example", value);
+        snprintf(name, sizeof name, "%.*s", (int)length, value);
+        status = length ? string_list_add(&policy->server.names, name) : 0;
+        value += length + strspn(value + length, ", ");
+    }
     return status;
 }
 
@@ -129,6 +151,8 @@ static int policy_set(struct policy *policy, const char *key, const char *value,
         return policy_set_text(&policy->oci_platform, value);
     if (strcmp(key, "accept") == 0)
         return policy_accept(policy, value, err);
+    if (strcmp(key, "server.names") == 0)
+        return policy_set_names(policy, value, err);
     if (strcmp(key, "languages") == 0)
         return string_list_add(&policy->languages, value);
     int taken = policy_set_server(policy, key, value, err);
@@ -188,13 +212,14 @@ static int policy_check_itself(struct policy *policy, struct error *err)
 
 int policy_load(const char *path, struct policy *ret, struct error *err)
 {
-    *ret = (struct policy){.isolation = ISOLATION_CONTAINER,
-                           .isolation_min = ISOLATION_PROCESS,
-                           .vet = VET_warn,
-                           .server = {.queue_depth = 256, .queue_wait_ms = 30000},
-                           .upload_quota_bytes = UPLOAD_QUOTA,
-                           .upload_lifetime_ms = UPLOAD_LIFETIME_MS,
-                           .source = "built-in"};
+    *ret =
+        (struct policy){.isolation = ISOLATION_CONTAINER,
+                        .isolation_min = ISOLATION_PROCESS,
+                        .vet = VET_warn,
+                        .server = {.queue_depth = 256, .queue_wait_ms = 30000, .sandbox_runs = SANDBOX_RUNS},
+                        .upload_quota_bytes = UPLOAD_QUOTA,
+                        .upload_lifetime_ms = UPLOAD_LIFETIME_MS,
+                        .source = "built-in"};
     for (int i = 0; i < LIMIT_FIELDS; i++) {
         ret->defaults.value[i] = limit_rows[i].normal;
         ret->ceilings.value[i] = limit_rows[i].most;
@@ -230,6 +255,7 @@ void policy_free(struct policy *policy)
     free(policy->oci_platform);
     string_list_free(&policy->accepted);
     string_list_free(&policy->languages);
+    string_list_free(&policy->server.names);
     policy->image = policy->image_store = policy->oci_runtime = policy->oci_platform = NULL;
 }
 

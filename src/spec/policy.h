@@ -19,8 +19,9 @@
  *   languages = /etc/cloche/ruby.json      (may be given several times)
  *   server.memory = 8G       what runs of `cloche serve` may use at one time; server.cpus the same
  *   server.queue = 256       how many may wait for that; server.queue_wait = 30s how long
- *   upload_quota = 16G       of the files that one tenant of a server keeps
- *   upload_lifetime = 168h   after which they go, at the latest */
+ *   server.names = box.example, other.example     under which a server on loopback is reached, through a
+ * proxy server.sandbox_runs = 100000     how many runs a live sandbox may have at most upload_quota = 16G of
+ * the files that one tenant of a server keeps upload_lifetime = 168h   after which they go, at the latest */
 #pragma once
 
 #include "base/bytes.h"
@@ -44,6 +45,8 @@ int isolation_find(const char *name, struct error *err);
 /* For a server: its budget for runs (0: by the machine), and who may wait for it. */
 struct policy_server {
     int64_t memory_bytes, millicpus, queue_depth, queue_wait_ms;
+    int64_t sandbox_runs;     /* of one live sandbox, at most */
+    struct string_list names; /* hosts, without a port */
 };
 
 struct policy {

@@ -82,6 +82,16 @@ static int set_environment(struct spec *spec, const json_t *value, struct error 
     return 0;
 }
 
+static int refuse_limit(const char *where, const char *name, struct error *err)
+{
+    struct text_guess guess = {.given = name};
+    for (int i = 0; i < LIMIT_FIELDS; i++)
+        text_guess_offer(&guess, limit_rows[i].name);
+    return error_spec(err, name, "%s.%.64s: there is no such limit%s%s%s", where, name,
+                      guess.nearest ? "; did you mean '" : "", guess.nearest ? guess.nearest : "",
+                      guess.nearest ? "'?" : "");
+}
+
 static int set_limits(struct spec *spec, const char *prefix, const json_t *value, struct error *err)
 {
     const char *where = prefix[0] ? "compile_limits" : "limits";
@@ -92,7 +102,7 @@ static int set_limits(struct spec *spec, const char *prefix, const json_t *value
     json_object_foreach((json_t *)(uintptr_t)value, name, item)
     {
         if (limit_find(name) < 0)
-            return error_spec(err, name, "%s.%.64s: there is no such limit", where, name);
+            return refuse_limit(where, name, err);
         char field[96];
         snprintf(field, sizeof field, "%s%s", prefix, name);
         int status = set_scalar(spec, field, item, err);

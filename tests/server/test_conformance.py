@@ -59,7 +59,7 @@ def test_description_is_valid(tools):
 
 
 def test_every_route_is_described_and_everything_described_is_a_route(description):
-    there = {(method, path) for method, path, _ in routes()} - NOT_DESCRIBED
+    there = {(method, path) for method, path, *_ in routes()} - NOT_DESCRIBED
     there = {(method, path.replace("...}", "}")) for method, path in there}
     told = {(method, path) for method, path, _ in operations(description)}
     assert sorted(there - told) == [], "routes that the description does not have"
@@ -67,7 +67,7 @@ def test_every_route_is_described_and_everything_described_is_a_route(descriptio
 
 
 def test_described_as_open_is_open(description):
-    is_open = {(method, path.replace("...}", "}")): access == "open" for method, path, access in routes()}
+    is_open = {(method, path.replace("...}", "}")): access == "open" for method, path, access, *_ in routes()}
     for method, path, operation in operations(description):
         assert (operation.get("security") == []) == is_open[method, path], (method, path)
 
@@ -86,6 +86,13 @@ def test_names_and_parts_are_described(description):
             if parameter["in"] == "path":
                 given.add(parameter["name"])
         assert given == set(re.findall(r"\{(\w+)\}", path)), (method, path)
+
+
+def test_parameters_of_queries_are_those_of_the_routes(description):
+    taken = {(method, path.replace("...}", "}")): {name.rstrip(".") for name in names} for method, path, _, *names in routes()}
+    for method, path, operation in operations(description):
+        told = {entry["name"] for entry in map(lambda entry: resolved(description, entry), operation.get("parameters", [])) if entry["in"] == "query"}
+        assert told == taken[method, path], (method, path)
 
 
 def test_server_gives_its_description(serving, description):

@@ -1,4 +1,5 @@
 """Commands, terminals and files in live sandboxes."""
+import base64
 import io
 import json
 import os
@@ -51,9 +52,28 @@ def test_large_input_and_output_pass(execute):
     assert end["stdout"] == text
 
 
+def test_bytes_that_are_no_text_pass_both_ways(serving, sandbox, execute):
+    given = bytes(range(256)) + "é".encode()
+    end = execute("cat", stdin_base64=base64.b64encode(given).decode())
+    assert base64.b64decode(end["stdout_base64"]) == given and end["stdout"].endswith("é")
+    assert "stdout_base64" not in execute("echo", "é")
+    assert serving.post(f"{sandbox}/exec", {"command": ["cat"], "stdin_base64": "?"}).error["field"] == "stdin_base64"
+    assert serving.post(f"{sandbox}/exec", {"command": ["cat"], "stdin": "", "stdin_base64": ""}).status == 422
+    # A character that comes in two pieces is one in a stream, too.
+    pieces = ["bash", "-c", r"printf 'a\303'; sleep 0.3; printf '\251'; printf '\303' >&2"]
+    events = [(name, data) for name, data in serving.events(f"{sandbox}/exec", {"command": pieces}) if name in ("stdout", "stderr")]
+    assert events == [("stdout", {"text": "a"}), ("stdout", {"text": "é"}), ("stderr", {"bytes": "ww=="})], events
+
+
+def test_no_signal_is_none(execute):
+    end = execute("true")
+    assert end["signal"] is None and end["truncated"] == {"stdout": 0, "stderr": 0}, end
+    assert execute("bash", "-c", "kill -KILL $$")["signal"] == 9
+
+
 def test_output_without_end_is_cut(execute):
     end = execute("head", "-c", "20000000", "/dev/zero")
-    assert end["truncated_bytes"] > 0 and end["exit_code"] == 0 and len(end["stdout"]) <= 8 << 20
+    assert end["truncated"]["stdout"] > 0 and end["exit_code"] == 0 and len(end["stdout"]) <= 8 << 20
 
 
 def test_child_that_keeps_the_pipe_is_not_waited_for(execute):
@@ -144,6 +164,24 @@ def test_terminal_is_one(serving, sandbox):
     connection.close()
 
 
+def test_a_wrong_order_is_told_and_the_terminal_goes_on(serving, sandbox):
+    connection = terminal(serving, sandbox, "command=cat")
+    for order, field in (({"shout": 1}, "shout"), ({"resize": {"rows": 0}}, "resize"), ({"signal": "NOPE"}, "signal"), ([], None)):
+        connection.send(json.dumps(order))
+        _shown, told = read_until(connection, b"never")
+        assert told["error"]["code"] == "bad_request" and told["error"].get("field") == field, told
+    connection.send_binary(b"still here\n")
+    read_until(connection, b"still here")
+    connection.close()
+
+
+@pytest.mark.parametrize("query, field", [("rows=abc", "rows"), ("columns=1001", "columns"), ("foo=1", "foo")])
+def test_terminal_refuses_what_it_does_not_know(serving, sandbox, query, field):
+    knock = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg=="}
+    answer = serving.get(f"{sandbox}/exec/pty?{query}", headers=knock)
+    assert answer.status == 400 and answer.error["field"] == field, answer
+
+
 def test_terminal_ends_with_its_connection(serving, sandbox, execute):
     connection = terminal(serving, sandbox, "command=bash&command=-c&command=" + urllib.parse.quote(LIVES.format("mark2")))
     read_until(connection, b"ready")
@@ -173,6 +211,11 @@ def test_file_goes_in_and_out(serving, files, execute):
     assert serving.get(f"{files}?path=deep/er/data.bin", headers={"Range": "bytes=-5"}).body == content[-5:]
     assert serving.get(f"{files}?path=deep/er/data.bin", headers={"Range": "bytes=99999999-"}).status == 416
     assert execute("stat", "-c", "%U %a", "deep/er/data.bin")["stdout"] == "user 644\n"
+
+
+def test_what_cannot_be_moved_is_named(serving, files):
+    answer = serving.post(f"{files}/move", {"from": "never-was", "to": "anywhere/else"})
+    assert answer.status == 404 and answer.error["message"].startswith("never-was:"), answer
 
 
 def test_files_are_listed_moved_and_removed(serving, files):

@@ -263,7 +263,14 @@ def test_quota(fresh, tmp_path):
     connection.request("PUT", "/v1/files/b", iter([b"y" * 10_000] * 6), {"Transfer-Encoding": "chunked"}, encode_chunked=True)
     assert connection.getresponse().status == 429
     connection.close()
-    serving.delete("/v1/files/b")
+    assert serving.request("HEAD", "/v1/files/b").status == 404, "what was refused leaves nothing"
+    assert not list(serving.data.glob("partial/*/b*"))
+    answer = serving.put("/v1/files/b", b"y" * 110_000)  # never, whatever is deleted
+    assert answer.status == 413 and answer.error["code"] == "too_large" and answer.error["field"] == "name", answer
+    connection = serving.connect()
+    connection.request("PUT", "/v1/files/b", iter([b"y" * 10_000] * 11), {"Transfer-Encoding": "chunked"}, encode_chunked=True)
+    assert connection.getresponse().status in (413, 429)
+    connection.close()
     upload(serving, "a", b"z" * 90_000)
     assert serving.get("/v1/files").json["used_bytes"] == 90_000
     assert serving.get("/v1/files").json["quota_bytes"] == 102_400

@@ -191,6 +191,17 @@ def test_foreign_names_are_refused(serving, host):
     assert answer.status == 403 and answer.error["code"] == "forbidden"
 
 
+def test_names_of_a_proxy_are_served_when_the_operator_says_so(fresh, tmp_path):
+    (tmp_path / "conf").write_text("server.names = box.example, other.example\n")
+    serving = fresh("--config", tmp_path / "conf")
+    for host in ("box.example", "OTHER.example:443", "localhost"):
+        assert serving.get("/v1/files", headers={"Host": host, "Origin": f"https://{host}"}).status == 200, host
+    for host in ("box.example.evil.example", "example", "xbox.example", "box.example:x"):
+        assert serving.get("/v1/files", headers={"Host": host}).status == 403, host
+    answer = serving.get("/v1/files", headers={"Host": "box.example", "Origin": "https://evil.example"})
+    assert answer.status == 403 and "server.names" in answer.error["hint"]
+
+
 def test_pages_of_other_origins_are_refused_and_our_own_is_not(serving):
     own = f"127.0.0.1:{serving.port}"
     assert serving.post("/v1/run", {"code": "1"}, headers={"Host": own, "Origin": f"http://{own}"}).status == 200
@@ -303,3 +314,32 @@ def test_requests_of_many_threads(serving):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+# ---- what stands after the question mark ----
+
+@pytest.mark.parametrize("method, path, field, meant", [
+    ("POST", "/v1/run?stream=true", "stream", None), ("PUT", "/v1/files/x?tl=1s", "tl", "ttl"), ("GET", "/v1/files?limt=3", "limt", "limit"),
+    ("GET", "/v1/files?limit=abc", "limit", None), ("GET", "/v1/sandboxes?limt=3", "limt", "limit"), ("GET", "/v1/doctor?x", "x", None),
+    ("GET", "/v1/sandboxes/{id}?usage=1", "usage", None), ("GET", "/v1/sandboxes/{id}/files/list?path=/tmp&depth=abc", "depth", None),
+    ("GET", "/v1/sandboxes/{id}/files/list?path=/tmp&depht=2", "depht", "depth"), ("GET", "/v1/sandboxes/{id}/files?path=/tmp&=1", "", None),
+    ("DELETE", "/v1/sandboxes/{id}?force=1", "force", None)])
+def test_parameters_that_nobody_reads_are_refused_by_name(serving, living, method, path, field, meant):
+    answer = serving.request(method, path.replace("{id}", living), b"{}" if method in ("POST", "PUT") else None)
+    assert answer.status == 400 and answer.error.get("field", "") == field, answer
+    assert not meant or f"'{meant}'" in answer.error["message"], answer
+    assert serving.get("/health?any=1").status == 200 and serving.get("/?any=1").status == 200
+
+
+@pytest.fixture(scope="module")
+def living(serving):
+    made = serving.post("/v1/sandboxes", {}).json["id"]
+    yield made
+    assert serving.delete(f"/v1/sandboxes/{made}").status == 204
+
+
+@pytest.mark.parametrize("fields, meant", [({"argv": ["ls"]}, "command"), ({"code": "1", "limits": {"memroy": "1G"}}, "memory"),
+                                           ({"code": "1", "lang": "python"}, "language"), ({"cod": "1"}, "code")])
+def test_what_was_meant_is_told(serving, fields, meant):
+    answer = serving.post("/v1/run", fields)
+    assert answer.status in (400, 422) and f"did you mean '{meant}'" in answer.error["message"], answer

@@ -433,6 +433,8 @@ def test_sandboxes_are_listed_shown_and_extended(remote, sandbox):
     assert remote("sandbox", "list", "-q", "--metadata", "test=other").stdout == b""
     assert b"test=remote" in remote("sandbox", "show", sandbox).stdout
     assert b"lives until" in remote("sandbox", "extend", sandbox, "30m").stdout
+    more = json.loads(remote("sandbox", "extend", sandbox, "--runs", "77", "--idle", "9m", "--json").stdout)
+    assert (more["runs_max"], more["idle_ms"]) == (77, 540000), more
     assert remote("sandbox", "delete", sandbox).returncode == 0
     done = remote("sandbox", "show", sandbox)
     assert done.returncode == box.BAD_SPEC and done.stderr

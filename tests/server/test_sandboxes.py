@@ -69,6 +69,7 @@ def test_a_sandbox_is_made_looked_at_and_ended(serving):
     assert re.fullmatch(r"sbx_[0-9A-Za-z]{22}", view["id"]) and view["state"] == "running", view
     assert view["language"] == "python" and view["metadata"] == {"who": "me"}
     assert re.fullmatch(r"ctx_[0-9A-Za-z]{22}", *view["contexts"])
+    assert view["limits"]["memory"] > 1 << 20 and view["limits"]["wall"] == 30 and view["limits"]["cpus"] > 0, view
     assert view["expires_at"] > view["created_at"]
     assert sandbox.ask("GET").json == view
     sandbox.close()
@@ -162,6 +163,24 @@ def test_a_stream_that_is_refused_has_the_status_of_its_refusal(serving):
     error_of(answer, 404, "not_found")
 
 
+def test_results_and_progress_have_the_shape_of_other_runs(serving, shared):
+    seen = list(serving.events(shared.path + "/run", {"code": "import time; time.sleep(2.2)"}))
+    used = [data for name, data in seen if name == "progress"]
+    assert used and used[0]["wall_ms"] >= 900 and used[0]["wall_limit_ms"] >= 10000 and used[0]["pids"] >= 1, seen
+    assert "elapsed_ms" not in used[0]
+    result = shared.run("print('x' * 20_000_000)")
+    assert result["truncated"]["stdout"] > 0 and result["truncated"]["stderr"] == 0 and result["signal"] is None, result
+
+
+def test_an_interpreter_that_ends_itself_says_how(serving):
+    sandbox = make(serving)
+    for code, exit_code, number in (("import os; os._exit(3)", 3, None), ("import os; os.kill(os.getpid(), 9)", None, 9)):
+        result = sandbox.run(code)
+        assert result["died"] and (result["exit_code"], result["signal"]) == (exit_code, number), result
+        assert sandbox.ask("POST", f"/contexts/{sandbox.context}/restart", {}).status == 200
+    sandbox.close()
+
+
 # ---- files ----
 
 def test_files_are_shown_read_only_and_found_again_after_a_restart(serving):
@@ -173,13 +192,93 @@ def test_files_are_shown_read_only_and_found_again_after_a_restart(serving):
     assert sandbox.ask("POST", f"/contexts/{sandbox.context}/restart", {}).status == 200
     assert sandbox.run(read)["stdout"] == "inline ['x,y', '1,2']\n"
     fork = Sandbox(serving, sandbox.ask("POST", "/fork", {}).json["sandboxes"][0])
-    assert (serving.data / "sandboxes.files" / sandbox.id).exists()
     sandbox.close()
-    assert not (serving.data / "sandboxes.files" / sandbox.id).exists()
     assert fork.run(read)["stdout"] == "inline ['x,y', '1,2']\n"
     fork.close()
     error_of(serving.post("/v1/sandboxes", {"files": [{"upload": "nothing"}]}), 422, "unprocessable")
     error_of(serving.post("/v1/sandboxes", {"files": [{"name": "../x", "content": ""}]}), 400, "bad_request")
+
+
+def test_a_run_tells_which_files_it_made(serving):
+    sandbox = make(serving)
+    sandbox.run("open('before', 'w').write('x'); open('grown', 'w').write('x')")
+    time.sleep(0.05)  # files have their times by the kernel's tick
+    code = "import os; os.makedirs('a b', exist_ok=True); open('a b/c&d', 'w').write('abc'); open('grown', 'a').write('y'); os.symlink('/etc/passwd', 'link')"
+    result = sandbox.run(code, collect=True)
+    files = {file["path"]: file for file in result["files"]}
+    assert {path: file["size"] for path, file in files.items()} == {"a b/c&d": 3, "grown": 2} and not result["files_truncated"], result
+    assert serving.get(files["a b/c&d"]["url"]).body == b"abc"
+    assert "files" not in sandbox.run("open('more', 'w')")
+    time.sleep(0.05)
+    events = list(serving.events(sandbox.path + "/run", {"code": "open('last', 'w').write('12345')", "collect": True}))
+    assert [data["path"] for name, data in events if name == "file"] == ["last"] and events[-1][1]["files"][0]["size"] == 5, events
+    cut = sandbox.run("for i in range(1500): open(f'many{i}', 'w')", collect=True)
+    assert len(cut["files"]) == 1000 and cut["files_truncated"]
+    assert sandbox.run("import os; os._exit(1)", collect=True)["files"] is None
+    sandbox.close()
+
+
+def test_files_of_another_context_are_reached_by_its_name(serving):
+    sandbox = make(serving)
+    other = sandbox.ask("POST", "/contexts", {"language": "bash"}).json["id"]
+    made = sandbox.run("echo from bash > only-there", context=other, collect=True)["files"]
+    assert serving.get(made[0]["url"]).body == b"from bash\n", made
+    path = f"{sandbox.path}/files?path=/data/output/"
+    assert serving.get(path + "only-there").status == 404
+    assert serving.get(f"{path}only-there&context={other}").body == b"from bash\n"
+    assert serving.put(f"{path}put&context={other}", b"x").status == 200
+    below = sandbox.path + "/files"
+    assert serving.post(below + "/mkdir", {"path": "/data/output/made", "context": other}).status == 201
+    assert serving.post(below + "/move", {"from": "/data/output/put", "to": "/data/output/moved", "context": other}).status == 200
+    entries = serving.get(f"{below}/list?path=/data/output&depth=2&context={other}").json["entries"]
+    assert {entry["path"] for entry in entries} >= {"/data/output/made", "/data/output/moved", "/data/output/only-there"}, entries
+    assert serving.get(f"{below}/list?path=/data/output").json["entries"] == []
+    assert serving.delete(f"{path}made&context={other}").status == 204
+    error_of(serving.get(f"{path}x&context=ctx_{'0' * 22}"), 404, "not_found")
+    sandbox.close()
+
+
+INLINE = [{"name": "i.txt", "content": "hey"}]
+READ = "open('/data/input/i.txt').read()"
+
+
+def text_of(result):
+    assert result["status"] == "ok", result
+    return result["results"][0]["media"]["text/plain"]
+
+
+def test_forks_and_checkpoints_see_the_files_that_the_sandbox_came_with(serving):
+    sandbox = make(serving, files=INLINE)
+    answer = sandbox.ask("POST", "/fork", {})
+    assert answer.status == 201, answer
+    fork = Sandbox(serving, answer.json["sandboxes"][0])
+    assert text_of(fork.run(READ)) == "'hey'"
+    point = sandbox.ask("POST", "/checkpoints", {})
+    assert point.status == 201, point
+    assert sandbox.ask("POST", f"/checkpoints/{point.json['id']}/rollback", {}).status == 200
+    assert text_of(sandbox.run(READ)) == "'hey'"
+    sandbox.close()
+    # They stay for the fork: its own forks, and an interpreter that is restarted.
+    again = fork.ask("POST", "/fork", {})
+    assert again.status == 201, again
+    assert fork.ask("POST", f"/contexts/{fork.context}/restart", {}).status == 200
+    assert text_of(fork.run(READ)) == "'hey'"
+    place = pathlib.Path(serving.data) / "sandboxes.files"
+    before = set(os.listdir(place))
+    fork.close()
+    assert set(os.listdir(place)) == before
+    Sandbox(serving, again.json["sandboxes"][0]).close()
+    assert len(before - set(os.listdir(place))) == 1, "the last of them takes the files along"
+
+
+def test_an_error_of_the_host_does_not_tell_where_the_server_keeps_things(serving):
+    assert serving.request("PUT", "/v1/files/goes.txt", "some bytes").status in (200, 201)
+    sandbox = make(serving, files=[{"name": "g.txt", "upload": "goes.txt"}])
+    assert serving.request("DELETE", "/v1/files/goes.txt").status == 204
+    answer = sandbox.ask("POST", "/fork", {})
+    assert "g.txt" in error_of(answer, 500, "host_failure")["message"]
+    assert str(serving.data).encode() not in answer.body and b"/files/" not in answer.body, answer
+    sandbox.close()
 
 
 # ---- ends of runs ----
@@ -240,8 +339,23 @@ def test_runs_are_counted(serving):
     sandbox = make(serving, runs_max=2)
     sandbox.run("1")
     sandbox.run("1")
-    assert error_of(sandbox.ask("POST", "/run", {"code": "1"}), 409, "conflict")["field"] == "runs_max"
+    refused = error_of(sandbox.ask("POST", "/run", {"code": "1"}), 409, "conflict")
+    assert refused["field"] == "runs_max" and "extend" in refused["hint"], refused
+    view = sandbox.ask("POST", "/extend", {"runs_max": 3, "idle": "7m"}).json
+    assert (view["runs"], view["runs_max"], view["idle_ms"]) == (2, 3, 420000), view
+    assert view["expires_at"] == sandbox.view["expires_at"]
+    sandbox.run("1")
+    assert error_of(sandbox.ask("POST", "/extend", {"runs_max": 100001}), 422, "unprocessable")["field"] == "runs_max"
+    error_of(sandbox.ask("POST", "/extend", {}), 400, "bad_request")
     sandbox.close()
+
+
+def test_the_operator_says_how_many_runs_there_can_be(fresh, tmp_path):
+    (tmp_path / "conf").write_text("server.sandbox_runs = 30\n")
+    serving = fresh("--config", tmp_path / "conf")
+    assert "30" in error_of(serving.post("/v1/sandboxes", {"runs_max": 31}), 422, "unprocessable")["message"]
+    sandbox = make(serving, runs_max=30)
+    assert error_of(sandbox.ask("POST", "/extend", {"runs_max": 31}), 422, "unprocessable")["field"] == "runs_max"
 
 
 # ---- deadlines ----
@@ -380,6 +494,20 @@ def test_what_happens_is_told_as_events(serving):
     assert [name for name, _ in stream] == ["ended"]
 
 
+def test_who_comes_back_hears_what_came_meanwhile(serving):
+    sandbox = make(serving)
+    sandbox.run("1")
+    connection = serving.connect()
+    response = serving.open_stream(connection, sandbox.path + "/events", method="GET")
+    ids = [line for line in (response.readline().decode() for _ in range(8)) if line.startswith("id: ")]
+    assert ids == ["id: 1\n", "id: 2\n"], ids
+    connection.close()
+    again = serving.events(sandbox.path + "/events", method="GET", headers={"Last-Event-ID": "2"})
+    name, data = next(again)
+    assert (name, data["number"]) == ("run_ended", 3), data
+    sandbox.close()
+
+
 # ---- losses: at the end, for they need servers of their own ----
 
 def test_sandboxes_are_lost_with_their_server_and_that_is_told(fresh):
@@ -394,6 +522,14 @@ def test_sandboxes_are_lost_with_their_server_and_that_is_told(fresh):
     assert error["cause"] == "host_failure"
     assert error_of(sandbox.ask("POST", "/run", {"code": "1"}), 410, "gone")["cause"] == "host_failure"
     error_of(deleted.ask("GET"), 404, "not_found")
+    listed = serving.get("/v1/sandboxes?state=ended").json["sandboxes"]
+    assert [(one["id"], one["state"], one["cause"]) for one in listed] == [(sandbox.id, "ended", "host_failure")], listed
+    ended = make(serving, ttl="100ms")  # the other kind of those that have ended
+    until(lambda: len(serving.get("/v1/sandboxes?state=ended").json["sandboxes"]) == 2)
+    pages = [serving.get("/v1/sandboxes?state=ended&limit=1").json]
+    pages.append(serving.get(f"/v1/sandboxes?state=ended&limit=1&cursor={pages[0]['next']}").json)
+    assert [[one["id"] for one in page["sandboxes"]] for page in pages] == [[ended.id], [sandbox.id]] and "next" not in pages[1], pages
+    ended.close()
     assert serving.request("GET", "/v1/sandboxes").json["sandboxes"] == []
     fresh = make(serving)
     assert fresh.run("2")["status"] == "ok"

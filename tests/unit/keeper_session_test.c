@@ -41,7 +41,8 @@ static struct session *open_session(const char *owner, int64_t ttl_ms, int64_t i
     struct error err = {0};
     struct session *session = NULL;
     json_t *spec = json_pack("{s:s}", "language", "bash");
-    const struct session_terms terms = {.owner = owner, .spec = spec, .ttl_ms = ttl_ms, .idle_ms = idle_ms};
+    const struct session_terms terms = {
+        .owner = owner, .spec = spec, .ttl_ms = ttl_ms, .idle_ms = idle_ms, .room = "room_one"};
     if (session_open(table, &terms, &session, &err) < 0)
         fail_msg("%s", err.text);
     json_decref(spec);
@@ -199,6 +200,14 @@ static void deadlines_hold_without_anybody_asking(void **state)
     }
 }
 
+static size_t count_rooms(void)
+{
+    json_t *rooms = session_rooms(table);
+    size_t count = json_object_size(rooms);
+    json_decref(rooms);
+    return count;
+}
+
 static void all_end_with_their_server(void **state)
 {
     (void)state;
@@ -209,14 +218,15 @@ static void all_end_with_their_server(void **state)
     copy_id(session, id, sizeof id);
     start(&running, session, "sleep 60");
     await_busy(session);
+    assert_int_equal(count_rooms(), 1);
+    assert_null(session_empty_room(session));
     session_table_end_all(table);
     pthread_join(running.thread, NULL);
     assert_true(running.outcome.is.died);
     assert_int_equal(session_find(table, "one", id, true, &found, &err), -ENOENT);
+    assert_string_equal(session_empty_room(session), "room_one");
     session_put(session);
-    json_t *living = session_living(table);
-    assert_int_equal(json_object_size(living), 0);
-    json_decref(living);
+    assert_int_equal(count_rooms(), 0);
 }
 
 /* Whoever asks is a server that may have been taken over. */
