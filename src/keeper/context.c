@@ -186,6 +186,8 @@ static int wait_for_ready(struct context *context, struct error *err)
             return status;
         if (status > 0 && event.kind == RUNNER_ready)
             return 0;
+        if (status > 0 && context->parent && event.kind == RUNNER_refused)
+            return error_spec(err, "fork", "the context cannot be forked: %.400s", event.text);
         if (status > 0 && context->parent)
             continue; /* code that is called after a fork may print */
         if (status > 0)

@@ -555,6 +555,8 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
     pthread_mutex_unlock(&parent->family->forking);
     if (status == 0)
         status = make_box(parent, &kin, child, limits, &launch, &room, err);
+    if (status == 0 && request->with_files)
+        status = say(child->channel_fd, INIT_GO, err); /* it may open its files */
     let_roam(child);
     return status;
 }
