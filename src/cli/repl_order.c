@@ -48,7 +48,7 @@ static bool order_fork(struct session *session)
         report_error("a name of a point has at most %zu bytes", sizeof session->points[0].name - 1);
         return true;
     }
-    if (context_fork(session->context, &kept, &point, &err) < 0) {
+    if (context_fork_point(session->context, &kept, &point, &err) < 0) {
         report_error("%s", err.text);
         return true;
     }

@@ -46,9 +46,11 @@ struct box_identity {
 
 /* Whose uids a forked box's user namespace cannot map: its own and those of the boxes that it descends from,
  * as offsets into the range, ascending. */
-/* Each has a Landlock domain inside its parent's, the first two; the kernel nests 16, and one is left to the
- * program. */
-enum { FORK_GENERATIONS_MAX = 14 };
+/* The kernel nests 32 pid and user namespaces, and the host may be in some itself. It nests 16 Landlock
+ * domains: each box has one inside its parent's, the first two, and one is left to the program. Boxes that
+ * come after that have their parent's: what keeps their signals from their init is that it is the first of
+ * its pid namespace, for which the kernel drops all that it has no handler for, and it has none. */
+enum { FORK_GENERATIONS_MAX = 30, FORK_SCOPES_MAX = 14 };
 struct uid_line {
     unsigned taken[FORK_GENERATIONS_MAX + 1];
     unsigned count;

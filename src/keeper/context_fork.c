@@ -19,14 +19,16 @@
 /* A fork under way, as its parent's runner speaks of it. */
 struct asking {
     struct context *parent;
+    bool has_scope;    /* the copy is to have one of its own */
     char refusal[400]; /* the guest's words */
 };
 
 static int send_order(void *data, const int *fds, size_t count)
 {
-    struct context *parent = ((struct asking *)data)->parent;
+    const struct asking *asking = data;
+    struct context *parent = asking->parent;
     scope_buffer frame = {0};
-    int abi = landlock_abi();
+    int abi = asking->has_scope ? landlock_abi() : 0;
     int status = runner_write_fork(&frame, abi > 0 ? abi : 0, true);
     /* It is small, and the runner waits for nothing else: it goes into the socket at once, or never. */
     return status < 0 ? status
@@ -76,7 +78,7 @@ static void give_box_back(struct context *parent)
 static int fork_box(struct context *context, struct box *from, bool is_alone, struct lease *lease,
                     struct result *result, struct error *err)
 {
-    struct asking asking = {.parent = context->parent};
+    struct asking asking = {.parent = context->parent, .has_scope = from->uid_line.count < FORK_SCOPES_MAX};
     const struct lease_terms terms = {.spec = context->spec,
                                       .image = from->image,
                                       .cgroups = from->cgroups,
@@ -199,6 +201,19 @@ int context_fork(struct context *parent, const struct context_options *options, 
                  struct error *err)
 {
     return fork_with(parent, NULL, options, ret, err);
+}
+
+int context_fork_point(struct context *parent, const struct context_options *options, struct context **ret,
+                       struct error *err)
+{
+    pthread_mutex_lock(&parent->lock);
+    bool is_too_deep = parent->box && parent->box->uid_line.count > FORK_GENERATIONS_MAX - 2;
+    pthread_mutex_unlock(&parent->lock);
+    return is_too_deep ? error_spec(err, "fork",
+                                    "fork: there are %d generations of forks already, and a point could not "
+                                    "be returned to",
+                                    FORK_GENERATIONS_MAX - 1)
+                       : context_fork(parent, options, ret, err);
 }
 
 int context_fork_as(struct context *parent, struct spec *spec, const struct context_options *options,

@@ -63,7 +63,7 @@ static void fork_of_a_fork_goes_to_the_limit_and_is_refused_there(void **state)
     int descriptors = open_descriptors();
     struct session *none = NULL;
     assert_true(try_fork(line[count - 1], &none, &err) < 0);
-    assert_error(&err, ERROR_SPEC, "fork", "14 generations");
+    assert_error(&err, ERROR_SPEC, "fork", "30 generations");
     assert_int_equal(open_descriptors(), descriptors);
     for (size_t i = 0; i < count; i += 6) {
         char wanted[8];

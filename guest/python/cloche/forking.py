@@ -3,6 +3,7 @@
 What a copy must not share with its parent is exchanged here: randomness, thread numbers, descriptors (the library closes
 all that are not the new box's own; see surroundings.py for what is opened again)."""
 import ctypes
+import errno
 import gc
 import os
 import pkgutil
@@ -138,7 +139,8 @@ def fork(fds, landlock_abi, around=None):
         return True
     ctypes.pythonapi.PyOS_AfterFork_Parent()
     if result < 0:
-        raise Refused(f"the copy could not be made: {os.strerror(-result)}")
+        too_deep = "namespaces cannot be nested deeper here" if -result in (errno.ENOSPC, errno.EUSERS) else None
+        raise Refused(f"the copy could not be made: {too_deep or os.strerror(-result)}")
     _forked.add(result)
     return False
 

@@ -292,7 +292,7 @@ static int container_fork(struct box *parent, struct box *child, const struct fo
     child->policy_variant = parent->policy_variant;
     child->landlock_abi = 0;
     status = forking_fork(parent, child, request, &group_limits, err);
-    child->landlock_scoped = parent->landlock_scoped;
+    child->landlock_scoped = parent->landlock_scoped && child->uid_line.count <= FORK_SCOPES_MAX;
     if (child->ruleset_fd >= 0) { /* it has put them on, and proved it, before it goes on as an interpreter */
         scope_close_fd(&child->ruleset_fd);
         child->is_forkable = false;

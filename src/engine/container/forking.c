@@ -64,7 +64,7 @@ int forking_prepare(struct box *box, struct error *err)
     pthread_cond_init(&family->passed, NULL);
     family->references = 1;
     box->family = family;
-    return box->identity->has_uid ? identity_continue_line(NULL, box, err) : 0;
+    return identity_continue_line(NULL, box, err);
 }
 
 static ino_t pid_namespace_of(pid_t pid)
@@ -527,7 +527,7 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
     scope_launch launch = LAUNCH_UNSET;
     struct room room __attribute__((cleanup(room_close))) = {.box = child, .launch = &launch};
     child->is_fork = true;
-    int status = child->identity->has_uid ? identity_continue_line(&parent->uid_line, child, err) : 0;
+    int status = identity_continue_line(&parent->uid_line, child, err);
     if (status == 0)
         status = room_open(&room, err);
     room.files_fd = request->with_files ? parent->scratch_fd : -1;
