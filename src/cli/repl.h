@@ -54,4 +54,7 @@ bool repl_restart(struct session *session);
 void repl_keep_point(struct session *session, const char *name, struct context *context);
 struct context *repl_find_point(struct session *session, const char *name);
 void repl_forget_points(struct session *session);
+
+/* After a death: to the newest point that can be returned to; false when there is none. */
+bool repl_return(struct session *session);
 void repl_exchange(struct session *session, struct context *fresh);

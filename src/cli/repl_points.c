@@ -38,6 +38,25 @@ struct context *repl_find_point(struct session *session, const char *name)
     return NULL;
 }
 
+bool repl_return(struct session *session)
+{
+    while (session->point_count) {
+        struct repl_point *newest = &session->points[session->point_count - 1];
+        struct context *fresh = NULL;
+        struct error err = {0};
+        if (context_fork(newest->context, &session->wanted, &fresh, &err) == 0) {
+            repl_exchange(session, fresh);
+            report_error(newest->name[0] ? "back at the point '%s'; :restart starts anew"
+                                         : "back at the point that was kept last; :restart starts anew",
+                         newest->name);
+            return true;
+        }
+        report_error("%s", err.text);
+        forget(session, session->point_count - 1);
+    }
+    return false;
+}
+
 void repl_forget_points(struct session *session)
 {
     while (session->point_count)

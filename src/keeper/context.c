@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READY_MS = 20000 };
+enum { READY_MS = 20000, FAMILY_MS = 100 };
 
 bool context_wait(struct context *context, int64_t until_us)
 {
@@ -60,13 +60,36 @@ void context_box_started(void *data, struct box *box)
     pthread_mutex_unlock(&context->lock);
 }
 
-void context_box_ended(void *data)
+/* One filter is for a box and all that comes from it, and so is who answers what it asks: we do, until they
+ * are gone. */
+static void answer_family(struct box *box)
+{
+    struct pollfd polled = {.fd = box->listener_fd, .events = POLLIN};
+    const char *ignored;
+    if (poll(&polled, 1, FAMILY_MS) <= 0)
+        return;
+    if (polled.revents & POLLIN)
+        box->engine->answer(box, &ignored);
+    else
+        scope_close_fd(&box->listener_fd);
+}
+
+void context_box_ended(void *data, struct box *box, struct result *result)
 {
     struct context *context = data;
+    const struct error none = {0};
     pthread_mutex_lock(&context->lock);
     context->box = NULL;
-    while (context->forked_boxes > 0)
-        pthread_cond_wait(&context->changed, &context->lock);
+    bool is_outlived = context->forked_boxes > 0;
+    pthread_mutex_unlock(&context->lock);
+    if (is_outlived && result)
+        context_box_over(context, 0, result, &none);
+    pthread_mutex_lock(&context->lock);
+    while (context->forked_boxes > 0) {
+        pthread_mutex_unlock(&context->lock);
+        answer_family(box);
+        pthread_mutex_lock(&context->lock);
+    }
     pthread_mutex_unlock(&context->lock);
 }
 
@@ -130,6 +153,11 @@ struct supervise_io context_io(struct context *context)
 void context_box_over(struct context *context, int status, struct result *result, const struct error *err)
 {
     pthread_mutex_lock(&context->lock);
+    bool is_told = context->is_over && result && context->result == result;
+    if (is_told) {
+        pthread_mutex_unlock(&context->lock);
+        return;
+    }
     context->status = status;
     context->error = *err;
     context->result = result;

@@ -62,15 +62,18 @@ static struct box *hold_box(struct context *parent, bool *ret_is_first)
     pthread_mutex_lock(&parent->lock);
     struct box *box = parent->box;
     parent->forked_boxes += box != NULL;
+    if (box)
+        atomic_fetch_add(&box->forks, 1);
     *ret_is_first = parent->forked_boxes == 1;
     pthread_mutex_unlock(&parent->lock);
     return box;
 }
 
-static void give_box_back(struct context *parent)
+static void give_box_back(struct context *parent, struct box *box)
 {
     pthread_mutex_lock(&parent->lock);
     parent->forked_boxes--;
+    atomic_fetch_sub(&box->forks, 1);
     pthread_cond_broadcast(&parent->changed);
     pthread_mutex_unlock(&parent->lock);
 }
@@ -126,11 +129,11 @@ static void *fork_main(void *data)
     }
     if (lease.box.engine && lease.box.pid > 0)
         lease.box.engine->stop(&lease.box);
-    context_box_ended(context);
+    context_box_ended(context, &lease.box, status == 0 ? result : NULL);
     if (lease_close(&lease) < 0 && result)
         result->left_behind = true;
     if (from)
-        give_box_back(context->parent);
+        give_box_back(context->parent, from);
     if (status < 0) {
         result_free(result);
         result = NULL;

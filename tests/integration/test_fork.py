@@ -109,3 +109,25 @@ def test_tasks_that_are_pending_are_named():
     assert "1 tasks of asyncio are pending: bee" in done.stderr and done.stdout == "True\non\n", done
     done = session("import asyncio\nc = await asyncio.sleep(0, 1) and asyncio.get_running_loop().call_later(9, print)\n:fork\n")
     assert "calls of asyncio are pending" in done.stderr and "print" in done.stderr, done
+
+
+# ---- what outlives what ----
+
+DEATHS = {"exit": "os._exit(1)", "signal": "os.kill(os.getpid(), 9)", "memory": "y = b'x' * (1 << 30)",
+          "denied_syscall": "import ctypes; ctypes.CDLL(None).mount(0, 0, 0, 0, 0)"}
+
+
+@pytest.mark.parametrize("cause", DEATHS)
+def test_points_outlive_the_interpreter_that_they_came_from(cause):
+    done = session(f"import os; x = 1\n:fork a\nx = 2\n:fork b\nx = 3\n{DEATHS[cause]}\nprint(x)\n{DEATHS[cause]}\nprint(x)\n:back a\nprint(x)\n"
+                   ":fork c\nx = 4\n:back c\nprint(x)\n:back b\nprint(x)\n", "--memory", "128M")
+    assert done.stdout == "2\n2\n1\n1\n2\n", done
+    assert done.stderr.count(f"the interpreter died: {cause}") == 2 and done.stderr.count("back at the point 'b'") == 2, done
+
+
+def test_nothing_of_a_dead_interpreter_runs_on_beside_its_points():
+    """Neither children nor orphans of theirs: they would write into the file that the host shows."""
+    done = session("import os, subprocess, time; x = 1\n:fork\n"
+                   "p = subprocess.Popen(['sh', '-c', '(setsid sleep 0.5; echo stray) & sleep 9'], start_new_session=True); os._exit(0)\n"
+                   "time.sleep(1); print(x)\n")
+    assert done.stdout == "1\n" and "stray" not in done.stderr, done

@@ -313,6 +313,20 @@ def test_a_checkpoint_is_returned_to_as_often_as_one_likes(shared):
     error_of(shared.ask("POST", f"/checkpoints/{point['id']}/rollback", {}), 404, "not_found")
 
 
+def test_checkpoints_and_forks_outlive_an_interpreter_that_dies(serving):
+    sandbox = make(serving)
+    sandbox.run("moment = 'then'")
+    point = sandbox.ask("POST", "/checkpoints", {}).json["id"]
+    fork = Sandbox(serving, sandbox.ask("POST", "/fork", {}).json["sandboxes"][0])
+    for code in ("import os; os._exit(1)", "moment = b'x' * (4 << 30)"):
+        sandbox.run(code)
+        assert fork.run("print(moment)")["stdout"] == "then\n"
+        assert sandbox.ask("POST", f"/checkpoints/{point}/rollback", {}).status == 200
+        assert sandbox.run("print(moment)")["stdout"] == "then\n"
+    for one in (sandbox, fork):
+        one.close()
+
+
 def test_a_checkpoint_is_forked_and_the_sandbox_stays_as_it_is(serving):
     sandbox = make(serving)
     sandbox.run("moment = 'then'")

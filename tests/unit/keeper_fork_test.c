@@ -120,20 +120,24 @@ static void parent_may_be_closed_before_its_forks(void **state)
     assert_true(is_ended(made[0].pidfd) && is_ended(made[1].pidfd));
 }
 
+static const struct {
+    const char *code;
+    enum cause cause;
+} deaths[] = {
+    {"y = bytearray(1 << 30)\nfor i in range(0, len(y), 4096): y[i] = 1", CAUSE_memory},
+    {"import os; os.kill(os.getpid(), 11)", CAUSE_signal},
+    {"import os; os._exit(3)", CAUSE_exit},
+    {"import os, subprocess\nfor i in range(5): subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+     "os._exit(3)",
+     CAUSE_exit},
+    {"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", CAUSE_wall_time},
+    {"import ctypes; ctypes.CDLL(None).mount(0, 0, 0, 0, 0)", CAUSE_denied_syscall},
+};
+
 static void fork_that_dies_harms_nobody(void **state)
 {
     (void)state;
     static const char *const fields[] = {"memory", "128M", "wall", "1s", NULL};
-    static const struct {
-        const char *code;
-        enum cause cause;
-    } deaths[] = {
-        {"y = bytearray(1 << 30)\nfor i in range(0, len(y), 4096): y[i] = 1", CAUSE_memory},
-        {"import os; os.kill(os.getpid(), 11)", CAUSE_signal},
-        {"import os; os._exit(3)", CAUSE_exit},
-        {"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", CAUSE_wall_time},
-        {"import ctypes; ctypes.CDLL(None).mount(0, 0, 0, 0, 0)", CAUSE_denied_syscall},
-    };
     struct session *first = open_first(fields, &(struct context_options){.runs_max = 100});
     run(first, "x = 'parent'");
     struct session *sibling = fork_session(first);
@@ -153,22 +157,57 @@ static void fork_that_dies_harms_nobody(void **state)
     }
 }
 
-/* The kernel ends pid namespaces with the one above: forks end with their parent's box, and say so. */
-static void parent_that_dies_takes_its_forks_and_is_survived_by_its_own_parent(void **state)
+/* How many processes are left in the group of a box. */
+static int64_t left_in(const struct made *box)
+{
+    char path[512], text[32];
+    snprintf(path, sizeof path, "%s/pids.current", box->group[CGROUP_PIDS]);
+    return file_read_attribute(AT_FDCWD, path, text, sizeof text) > 0 ? strtoll(text, NULL, 10) : -1;
+}
+
+/* The kernel ends pid namespaces with the one above, so the first process stays, and nothing else does. */
+static void forks_outlive_their_parent_however_it_dies(void **state)
 {
     (void)state;
-    struct session *first = open_first(NULL, NULL);
-    run(first, "x = 'first'");
-    struct session *parent = fork_session(first), *child = fork_session(parent),
-                   *sibling = fork_session(first);
-    run(parent, "import os; os._exit(3)");
-    assert_true(parent->outcome.died);
-    assert_true(is_ended(made[2].pidfd));
-    struct error err = {0};
-    int status = try_run(child, "x", &err);
-    assert_true(status == -EPIPE || child->outcome.died);
-    assert_value(first, "x", "'first'");
-    assert_value(sibling, "x", "'first'");
+    static const char *const fields[] = {"memory", "128M", "wall", "1s", NULL};
+    for (size_t i = 0; i < sizeof deaths / sizeof *deaths; i++) {
+        int at = made_count;
+        struct session *first = open_first(fields, NULL);
+        run(first, "x = 'first'");
+        struct session *parent = fork_session(first), *child = fork_session(parent);
+        run(parent, deaths[i].code);
+        assert_true(parent->outcome.died);
+        check_cause(parent, deaths[i].cause);
+        assert_int_equal(parent->outcome.status,
+                         deaths[i].cause == CAUSE_exit ? RUNNER_STATUS_exit : RUNNER_STATUS_error);
+        assert_int_equal(parent->outcome.exit_code, deaths[i].cause == CAUSE_exit ? 3 : 0);
+        assert_int_equal(left_in(&made[at + 1]), 1);
+        assert_value(child, "x", "'first'");
+        run(first, deaths[i].code);
+        assert_true(first->outcome.died);
+        check_cause(first, deaths[i].cause);
+        assert_int_equal(left_in(&made[at]), 1);
+        struct error err = {0};
+        struct session *none = NULL;
+        assert_int_equal(try_fork(first, &none, &err), -EPIPE);
+        assert_int_equal(try_run(first, "x", &err), -EPIPE);
+        assert_true(context_restart(first->context, &err) < 0);
+        assert_error(&err, ERROR_SPEC, "context", "1 forks", "alive");
+        struct session *late = fork_session(child); /* it is the first one's filter that is asked */
+        assert_value(late, "import subprocess; subprocess.run(['true']).returncode, x", "(0, 'first')");
+        run(late, "import ctypes; ctypes.CDLL(None).mount(0, 0, 0, 0, 0)");
+        check_cause(late, CAUSE_denied_syscall);
+        assert_value(child, "x", "'first'");
+        close_one(late);
+        close_one(child);
+        close_one(parent);
+        assert_true(is_ended(made[at + 1].pidfd));
+        assert_int_equal(context_restart(first->context, &err), 0);
+        note_box(first->context);
+        assert_value(first, "'x' in globals()", "False");
+        close_one(first);
+        assert_true(is_ended(made[at].pidfd));
+    }
 }
 
 /* The parent is gone in the middle of a fork, while the host is at work on both boxes. */
@@ -446,7 +485,7 @@ int main(void)
         CENSUS_TEST(twenty_forks_live_at_once),
         CENSUS_TEST(parent_may_be_closed_before_its_forks),
         CENSUS_TEST(fork_that_dies_harms_nobody),
-        CENSUS_TEST(parent_that_dies_takes_its_forks_and_is_survived_by_its_own_parent),
+        CENSUS_TEST(forks_outlive_their_parent_however_it_dies),
         CENSUS_TEST(parent_that_dies_while_it_forks_is_an_error),
         CENSUS_TEST(parent_that_is_killed_while_its_files_are_copied_is_an_error),
         CENSUS_TEST(what_cannot_be_forked_is_named),

@@ -536,6 +536,9 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
     scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_OWN_UID | PLAN_MOUNTED_ROOT | PLAN_FORKED};
     if (child->image->is_host && child->spec->grant_count == 0)
         lists.flags |= PLAN_HOST_VIEW;
+    child->init_stays = request->with_files;
+    if (child->init_stays)
+        lists.flags |= PLAN_STAYS;
     if (status == 0)
         status = launch_write_plan(child, &lists, &launch, err);
     if (status == 0)
@@ -546,6 +549,8 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
         status = cgroup_usage_open(&child->group, err);
     if (status < 0)
         return status;
+    if (parent->init_stays)
+        cgroup_end_singly(&parent->group); /* or its init would go with the rest, and the forks with that */
     pthread_mutex_lock(&parent->family->forking);
     struct inspect_kin kin;
     status = find_kin(parent, &kin, err);
