@@ -400,14 +400,6 @@ void context_cancel(struct context *context, const char *why)
     pthread_mutex_unlock(&context->lock);
 }
 
-bool context_has_forks(struct context *context)
-{
-    pthread_mutex_lock(&context->lock);
-    bool has_forks = context->forks > 0;
-    pthread_mutex_unlock(&context->lock);
-    return has_forks;
-}
-
 void context_close(struct context *context)
 {
     if (!context)

@@ -129,7 +129,7 @@ int context_exec(struct context *context, const struct context_command *command,
  * own that shares nothing with the first from here on. Its limits are the same, its lifetime is the rest of
  * the first's. Its files are open as they were, randomness is renewed; running threads, child processes,
  * sockets and pipes cannot be copied, and are named. NULL options: those of the first. The first one's box
- * lives until all its forks are closed, also if it is closed before. */
+ * stays until all its forks are closed, also if it is closed before; they go on if it dies. */
 int context_fork(struct context *context, const struct context_options *options, struct context **ret,
                  struct error *err);
 
@@ -182,12 +182,12 @@ int context_restart(struct context *context, struct error *err);
 /* How a context came to its end; NULL while it lives. The context's, until it is restarted or closed. */
 const struct result *context_result(struct context *context);
 
-/* Ends its box soon, whoever uses it, and with it all its forks: a run that is under way dies with `why`. It
- * is still to be closed. */
-void context_cancel(struct context *context, const char *why);
+/* How long it waits for a run from now on. */
+void context_set_idle(struct context *context, int64_t idle_ms);
 
-/* Are there forks that would end with its box? */
-bool context_has_forks(struct context *context);
+/* Ends its box soon, whoever uses it: a run that is under way dies with `why`, forks live on. It is still to
+ * be closed. */
+void context_cancel(struct context *context, const char *why);
 
 /* Ends it, waits until nothing of it is left, and frees it. NULL is fine. */
 void context_close(struct context *context);

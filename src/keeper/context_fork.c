@@ -219,6 +219,14 @@ int context_fork_point(struct context *parent, const struct context_options *opt
                        : context_fork(parent, options, ret, err);
 }
 
+void context_set_idle(struct context *context, int64_t idle_ms)
+{
+    pthread_mutex_lock(&context->lock);
+    context->options.idle_ms = idle_ms;
+    context->idle_since_us = clock_monotonic_us();
+    pthread_mutex_unlock(&context->lock);
+}
+
 int context_fork_as(struct context *parent, struct spec *spec, const struct context_options *options,
                     struct context **ret, struct error *err)
 {

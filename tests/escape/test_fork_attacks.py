@@ -161,5 +161,5 @@ def test_signals_do_not_reach_init_where_the_kernel_nests_no_more_scopes():
               "subprocess.run(['sh', '-c', '(sleep 0.01; exit 3) & exit 4']).returncode\n"
               "for number in (9, 15, 17): os.kill(-1, number) if number != 9 else signal.signal(15, signal.SIG_IGN)\n\n"
               "import time; time.sleep(0.3); 'alive'\n")
-    done = session("x = 0\n" + ":fork\n:back\n" * 9 + attack + ":fork\nx = 1\n:back\nx\n")
+    done = session("x = 0\n" + ":fork\n:back\n" * 17 + attack + ":fork\nx = 1\n:back\nx\n")
     assert done.stdout == "4\n'alive'\n0\n" and "died" not in done.stderr, done

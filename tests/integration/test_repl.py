@@ -166,8 +166,8 @@ def test_more_points_than_are_kept():
 
 
 def test_generations_of_points_come_to_an_end_that_is_told():
-    done = session("x = 0\n" + "x += 1\n:fork\n:back\n" * 16 + "print(x)\n", "--memory", "256M")
-    assert done.stdout == "14\n" and done.stderr.count("generations of forks already, and a point could not be returned to") == 2, done
+    done = session("x = 0\n" + "x += 1\n:fork\n:back\n" * 31 + "print(x)\n", "--memory", "256M")
+    assert done.stdout == "28\n" and done.stderr.count("generations of forks already, and a point could not be returned to") == 3, done
 
 
 def below(pid):
