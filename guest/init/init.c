@@ -278,7 +278,8 @@ static void take_order(pid_t program)
     ssize_t length = recv(INIT_CONTROL_FD, &order, 1, MSG_PEEK | MSG_DONTWAIT);
     if (length == 1 && order == INIT_INTERRUPT) {
         recv(INIT_CONTROL_FD, &order, 1, MSG_DONTWAIT);
-        kill(program, SIGINT);
+        if (program > 0)
+            kill(program, SIGINT);
         struct init_message message = {.kind = INIT_INTERRUPTED};
         process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
     } else if (length == 1 && order == INIT_START_BESIDE && plan->flags & PLAN_CONTAINER) {
@@ -319,7 +320,8 @@ static void tell_end(int status)
 {
     struct init_message message = {.kind = INIT_ENDED, .wait_status = status};
     process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
-    end_box();
+    if (!(plan->flags & PLAN_STAYS))
+        end_box();
 }
 
 /* In a kernel of the box's own the host cannot look at the program's name (guest/fork/farewell.c), so we do:
@@ -352,6 +354,7 @@ static void watch(pid_t program, int signal_fd)
         if (reap(program, &status)) {
             pump_drain(INIT_CONTROL_FD);
             tell_end(status);
+            program = 0; /* from here on we only reap: what is left in the box, the launcher kills */
         }
         int others = beside_watched(polled + 2);
         int pumps = pump_watched(polled + 2 + others);

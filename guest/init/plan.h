@@ -55,6 +55,8 @@ enum plan_flag {
     PLAN_ZYGOTE =
         1 << 16, /* nobody's code, without namespaces: boxes are forked from it, which wear its layers
                     and their own, and whose inits are the launcher's children and not ours */
+    PLAN_STAYS = 1 << 18, /* forks of the program may outlive it, and would end with its init: that waits
+                             until it is killed */
 };
 
 /* How that child ends when it could not do its work; 0 is success. */

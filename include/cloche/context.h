@@ -72,7 +72,8 @@ int cloche_context_extend(struct cloche_context *context, int64_t extra_ms, stru
 int cloche_context_restart(struct cloche_context *context, struct cloche_error *err);
 
 /* A copy, between two runs: variables and files as they are now, in a box of its own. Kept aside, it is a
- * point to come back to: fork it as often as you like. python only. */
+ * point to come back to: fork it as often as you like. It goes on if the first dies. What cannot be copied
+ * (threads, child processes, sockets …) is named by the error. python only. */
 int cloche_context_fork(struct cloche_context *context, struct cloche_context **ret,
                         struct cloche_error *err);
 

@@ -151,7 +151,7 @@ static bool recover(struct session *session, int status, const struct error *err
 {
     report_error("%s", err->text);
     if (status == -EPIPE)
-        return repl_restart(session);
+        return repl_return(session) || repl_restart(session);
     return line_reader_is_interactive(session->reader); /* in a pipe nobody is there to do something */
 }
 
@@ -170,7 +170,7 @@ static bool run_block(struct session *session, const struct buffer *block)
         report_error("%lld bytes of output were left out", (long long)outcome.truncated_bytes);
     if (outcome.died) {
         tell_death(session);
-        return repl_restart(session);
+        return repl_return(session) || repl_restart(session);
     }
     if (outcome.timed_out)
         report_error("the run was interrupted: its time is over (--%s)",
@@ -298,8 +298,8 @@ const struct command command_repl = {
     .description =
         "Reads Python, JavaScript or bash line by line and runs it in one box, whose interpreter keeps\n"
         "variables, imports, functions and files. The value of an expression is shown; pictures and pages\n"
-        "are saved as files. Ctrl-C interrupts what runs; an interpreter that dies says how, and a new one\n"
-        "is started.\n\n"
+        "are saved as files. Ctrl-C interrupts what runs; an interpreter that dies says how, and the\n"
+        "session goes back to its last point, or a new one is started.\n\n"
         "Limits on memory, processes and disk are for the session, --wall and --cpu are for each run. On a\n"
         "terminal lines can be edited, come back with the arrow keys, and are kept for the next session in\n"
         "$XDG_STATE_HOME/cloche/repl_history (~/.local/state). Orders begin with a colon: :help lists them.",

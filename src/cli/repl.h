@@ -13,6 +13,7 @@ enum { REPL_POINTS_MAX = 32 };
 struct repl_point {
     char name[64]; /* "": none was given */
     struct context *context;
+    bool was_used; /* somebody has gone on from it */
 };
 
 struct session {
@@ -50,8 +51,12 @@ bool repl_obey(struct session *session, const char *line);
 /* A fresh interpreter in the place of the old; false when there can be none. */
 bool repl_restart(struct session *session);
 
-/* Points: kept under a name, found by it ("": the last), exchanged for the context of the session. */
-void repl_keep_point(struct session *session, const char *name, struct context *context);
-struct context *repl_find_point(struct session *session, const char *name);
+/* Points: kept under a name (of the context of the session), found by it ("": the last), gone back to. */
+void repl_keep_point(struct session *session, const char *name);
+struct repl_point *repl_find_point(struct session *session, const char *name);
+int repl_go_back(struct session *session, struct repl_point *point, struct error *err);
 void repl_forget_points(struct session *session);
+
+/* After a death: to the newest point that can be returned to; false when there is none. */
+bool repl_return(struct session *session);
 void repl_exchange(struct session *session, struct context *fresh);

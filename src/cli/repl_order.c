@@ -40,34 +40,23 @@ static bool order_help(struct session *session)
 /* A point is a copy that nobody runs anything in; a name may follow, for more than one. */
 static bool order_fork(struct session *session)
 {
-    struct error err = {0};
-    struct context_options kept = session->wanted;
-    kept.idle_ms = kept.lifetime_ms;
-    struct context *point = NULL;
-    if (strlen(session->argument) >= sizeof session->points[0].name) {
+    if (strlen(session->argument) >= sizeof session->points[0].name)
         report_error("a name of a point has at most %zu bytes", sizeof session->points[0].name - 1);
-        return true;
-    }
-    if (context_fork(session->context, &kept, &point, &err) < 0) {
-        report_error("%s", err.text);
-        return true;
-    }
-    repl_keep_point(session, session->argument, point);
+    else
+        repl_keep_point(session, session->argument);
     return true;
 }
 
 static bool order_back(struct session *session)
 {
     struct error err = {0};
-    struct context *point = repl_find_point(session, session->argument), *fresh = NULL;
+    struct repl_point *point = repl_find_point(session, session->argument);
     if (!point)
         report_error(session->argument[0] ? "there is no point '%.64s'; :fork %.64s keeps one"
                                           : "no point is kept; :fork keeps one",
                      session->argument, session->argument);
-    else if (context_fork(point, &session->wanted, &fresh, &err) < 0)
+    else if (repl_go_back(session, point, &err) < 0)
         report_error("%s", err.text);
-    else
-        repl_exchange(session, fresh);
     return true;
 }
 

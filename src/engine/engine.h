@@ -15,6 +15,7 @@
 #include "spec/result.h"
 #include "spec/spec.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -46,9 +47,11 @@ struct box_identity {
 
 /* Whose uids a forked box's user namespace cannot map: its own and those of the boxes that it descends from,
  * as offsets into the range, ascending. */
-/* Each has a Landlock domain inside its parent's, the first two; the kernel nests 16, and one is left to the
- * program. */
-enum { FORK_GENERATIONS_MAX = 14 };
+/* The kernel nests 32 pid and user namespaces, and the host may be in some itself. It nests 16 Landlock
+ * domains: each box has one inside its parent's, the first two, and one is left to the program. Boxes that
+ * come after that have their parent's: what keeps their signals from their init is that it is the first of
+ * its pid namespace, for which the kernel drops all that it has no handler for, and it has none. */
+enum { FORK_GENERATIONS_MAX = 30, FORK_SCOPES_MAX = 14 };
 struct uid_line {
     unsigned taken[FORK_GENERATIONS_MAX + 1];
     unsigned count;
@@ -91,8 +94,11 @@ struct box {
     bool is_forkable;                   /* its program may be forked into boxes of their own */
     bool is_for_others; /* those are of other people: no limit of this one may be theirs together */
     bool is_fork;       /* this one came about so: its init is not our child */
-    bool is_served; /* one run in a process that stays: its end is told, and no process's end waited for */
-    bool is_spare;  /* started before there is anything to run: code and inputs come later */
+    bool is_served;   /* one run in a process that stays: its end is told, and no process's end waited for */
+    bool is_spare;    /* started before there is anything to run: code and inputs come later */
+    bool init_stays;  /* when the program has ended: see forks */
+    atomic_int forks; /* boxes in use that came from it. They end with its init, so while there are
+                         some, stop() ends all but that one */
     struct family *family;    /* with whom it shares a filter, see engine/container/forking.h */
     pid_t program_pid;        /* of a forkable box, a fork or a spare */
     int program_fd;           /* of a fork that begins anew: what the kernel tells of its program; -1: none */
@@ -170,7 +176,8 @@ struct engine {
     /* What only the engine knows about the end of a run; NULL: nothing. A negative errno when it was not
      * begun. */
     int (*explain)(struct box *box, struct result *result, struct error *err);
-    void (*stop)(struct box *box);   /* called again after a second when the box has not ended */
+    void (*stop)(
+        struct box *box); /* all in it, see forks; called again after a second when the box has not ended */
     int (*destroy)(struct box *box); /* a negative errno when something would not go; may be called again */
 };
 

@@ -248,6 +248,21 @@ static void end_at_last_word(struct supervisor *self)
     }
 }
 
+/* Init stays: the rest of the box is killed, and init with it, if it is not needed for forks. */
+static void end_rest(struct supervisor *self)
+{
+    if (self->stopping || self->process_gone)
+        return;
+    self->stopping = true; /* that is no cause yet: for want of memory, the program is killed first */
+    self->stopped_us = clock_monotonic_us();
+    self->box->engine->stop(self->box);
+}
+
+static bool is_outlived(const struct box *box)
+{
+    return atomic_load(&box->forks) > 0;
+}
+
 /* What init says now could as well be said by the guest: it decides nothing but how the program itself ended.
  */
 static void control_read(struct supervisor *self)
@@ -261,6 +276,8 @@ static void control_read(struct supervisor *self)
         self->process_gone |= self->box->is_served || only_init_is_left(self->box);
         if (self->box->engine->ends_at_last_word)
             end_at_last_word(self);
+        if (self->box->init_stays)
+            end_rest(self);
     } else if (length == (int)sizeof message && !self->program_ended &&
                (message.kind == INIT_EXEC_FAILED || message.kind == INIT_CHDIR_FAILED)) {
         self->exec_error = message.code < 0 ? message.code : -EIO;
@@ -532,6 +549,8 @@ static void watch(struct supervisor *self)
             handle_slots(self, slots);
         if (*self->streams[0].guest_fd < 0 && *self->streams[1].guest_fd < 0)
             hear_farewell(self);
+        if (self->stopping && is_outlived(self->box) && are_left(self->box, 1))
+            self->process_gone = true; /* all that there was to end */
         int64_t now_us = clock_monotonic_us();
         if (self->stopping && !self->process_gone && now_us - self->stopped_us > STOP_AGAIN_US &&
             self->box->stops < 2)
@@ -701,6 +720,8 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
     int64_t ended_us = clock_monotonic_us();
     if (!self.process_gone) {
         box->engine->stop(box);
+        if (is_outlived(box))
+            process_pidfd_kill(box->pidfd, SIGKILL); /* rather its forks too than that something goes on */
         process_reap(&self);
     }
     if (!box->ended_by_itself)

@@ -32,8 +32,9 @@ struct supervise_io {
     bool with_channel, forkable;
     bool is_for_others; /* its forks are other people's boxes */
     void (*started)(void *data, struct box *box);
-    /* The box has ended, and goes when this returns: nobody may use it any more. May be NULL. */
-    void (*ended)(void *data);
+    /* The box has ended, and goes when this returns: nobody may use it any more. The result is NULL when
+     * there is none. May be NULL. */
+    void (*ended)(void *data, struct box *box, struct result *result);
     /* An INIT_INTERRUPT that was given to init has become a signal, pending or delivered. May be NULL. */
     void (*interrupted)(void *data);
     const struct supervise_word *word; /* may be NULL */

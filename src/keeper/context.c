@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READY_MS = 20000 };
+enum { READY_MS = 20000, FAMILY_MS = 100 };
 
 bool context_wait(struct context *context, int64_t until_us)
 {
@@ -60,13 +60,36 @@ void context_box_started(void *data, struct box *box)
     pthread_mutex_unlock(&context->lock);
 }
 
-void context_box_ended(void *data)
+/* One filter is for a box and all that comes from it, and so is who answers what it asks: we do, until they
+ * are gone. */
+static void answer_family(struct box *box)
+{
+    struct pollfd polled = {.fd = box->listener_fd, .events = POLLIN};
+    const char *ignored;
+    if (poll(&polled, 1, FAMILY_MS) <= 0)
+        return;
+    if (polled.revents & POLLIN)
+        box->engine->answer(box, &ignored);
+    else
+        scope_close_fd(&box->listener_fd);
+}
+
+void context_box_ended(void *data, struct box *box, struct result *result)
 {
     struct context *context = data;
+    const struct error none = {0};
     pthread_mutex_lock(&context->lock);
     context->box = NULL;
-    while (context->forked_boxes > 0)
-        pthread_cond_wait(&context->changed, &context->lock);
+    bool is_outlived = context->forked_boxes > 0;
+    pthread_mutex_unlock(&context->lock);
+    if (is_outlived && result)
+        context_box_over(context, 0, result, &none);
+    pthread_mutex_lock(&context->lock);
+    while (context->forked_boxes > 0) {
+        pthread_mutex_unlock(&context->lock);
+        answer_family(box);
+        pthread_mutex_lock(&context->lock);
+    }
     pthread_mutex_unlock(&context->lock);
 }
 
@@ -130,6 +153,11 @@ struct supervise_io context_io(struct context *context)
 void context_box_over(struct context *context, int status, struct result *result, const struct error *err)
 {
     pthread_mutex_lock(&context->lock);
+    bool is_told = context->is_over && result && context->result == result;
+    if (is_told) {
+        pthread_mutex_unlock(&context->lock);
+        return;
+    }
     context->status = status;
     context->error = *err;
     context->result = result;
@@ -186,6 +214,8 @@ static int wait_for_ready(struct context *context, struct error *err)
             return status;
         if (status > 0 && event.kind == RUNNER_ready)
             return 0;
+        if (status > 0 && context->parent && event.kind == RUNNER_refused)
+            return error_spec(err, "fork", "the context cannot be forked: %.400s", event.text);
         if (status > 0 && context->parent)
             continue; /* code that is called after a fork may print */
         if (status > 0)
@@ -375,14 +405,6 @@ void context_cancel(struct context *context, const char *why)
     pthread_mutex_lock(&context->lock);
     context_end(context, CAUSE_cancelled, "%s", why);
     pthread_mutex_unlock(&context->lock);
-}
-
-bool context_has_forks(struct context *context)
-{
-    pthread_mutex_lock(&context->lock);
-    bool has_forks = context->forks > 0;
-    pthread_mutex_unlock(&context->lock);
-    return has_forks;
 }
 
 void context_close(struct context *context)

@@ -132,11 +132,15 @@ int context_exec(struct context *context, const struct context_command *command,
 
 /* A copy of a python context between two runs: variables, imports and files as they are now, in a box of its
  * own that shares nothing with the first from here on. Its limits are the same, its lifetime is the rest of
- * the first's. Open files and sockets are closed in it, randomness is renewed; running threads and child
- * processes cannot be copied, and are named. NULL options: those of the first. The first one's box lives
- * until all its forks are closed, also if it is closed before. */
+ * the first's. Its files are open as they were, randomness is renewed; running threads, child processes,
+ * sockets and pipes cannot be copied, and are named. NULL options: those of the first. The first one's box
+ * stays until all its forks are closed, also if it is closed before; they go on if it dies. */
 int context_fork(struct context *context, const struct context_options *options, struct context **ret,
                  struct error *err);
+
+/* The same for a copy that is to be forked itself, to come back to: refused where that would not go. */
+int context_fork_point(struct context *context, const struct context_options *options, struct context **ret,
+                       struct error *err);
 
 /* The same with a spec of its own, prepared (runner_prepare_spec) and validated, which is taken, also when it
  * fails. Language, image, isolation, environment and open files must be the first's, its disk not larger: its
@@ -184,12 +188,12 @@ int context_restart(struct context *context, struct error *err);
 /* How a context came to its end; NULL while it lives. The context's, until it is restarted or closed. */
 const struct result *context_result(struct context *context);
 
-/* Ends its box soon, whoever uses it, and with it all its forks: a run that is under way dies with `why`. It
- * is still to be closed. */
-void context_cancel(struct context *context, const char *why);
+/* How long it waits for a run from now on. */
+void context_set_idle(struct context *context, int64_t idle_ms);
 
-/* Are there forks that would end with its box? */
-bool context_has_forks(struct context *context);
+/* Ends its box soon, whoever uses it: a run that is under way dies with `why`, forks live on. It is still to
+ * be closed. */
+void context_cancel(struct context *context, const char *why);
 
 /* Ends it, waits until nothing of it is left, and frees it. NULL is fine. */
 void context_close(struct context *context);

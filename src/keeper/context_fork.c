@@ -19,14 +19,16 @@
 /* A fork under way, as its parent's runner speaks of it. */
 struct asking {
     struct context *parent;
+    bool has_scope;    /* the copy is to have one of its own */
     char refusal[400]; /* the guest's words */
 };
 
 static int send_order(void *data, const int *fds, size_t count)
 {
-    struct context *parent = ((struct asking *)data)->parent;
+    const struct asking *asking = data;
+    struct context *parent = asking->parent;
     scope_buffer frame = {0};
-    int abi = landlock_abi();
+    int abi = asking->has_scope ? landlock_abi() : 0;
     int status = runner_write_fork(&frame, abi > 0 ? abi : 0, true);
     /* It is small, and the runner waits for nothing else: it goes into the socket at once, or never. */
     return status < 0 ? status
@@ -60,15 +62,18 @@ static struct box *hold_box(struct context *parent, bool *ret_is_first)
     pthread_mutex_lock(&parent->lock);
     struct box *box = parent->box;
     parent->forked_boxes += box != NULL;
+    if (box)
+        atomic_fetch_add(&box->forks, 1);
     *ret_is_first = parent->forked_boxes == 1;
     pthread_mutex_unlock(&parent->lock);
     return box;
 }
 
-static void give_box_back(struct context *parent)
+static void give_box_back(struct context *parent, struct box *box)
 {
     pthread_mutex_lock(&parent->lock);
     parent->forked_boxes--;
+    atomic_fetch_sub(&box->forks, 1);
     pthread_cond_broadcast(&parent->changed);
     pthread_mutex_unlock(&parent->lock);
 }
@@ -76,7 +81,7 @@ static void give_box_back(struct context *parent)
 static int fork_box(struct context *context, struct box *from, bool is_alone, struct lease *lease,
                     struct result *result, struct error *err)
 {
-    struct asking asking = {.parent = context->parent};
+    struct asking asking = {.parent = context->parent, .has_scope = from->uid_line.count < FORK_SCOPES_MAX};
     const struct lease_terms terms = {.spec = context->spec,
                                       .image = from->image,
                                       .cgroups = from->cgroups,
@@ -124,11 +129,11 @@ static void *fork_main(void *data)
     }
     if (lease.box.engine && lease.box.pid > 0)
         lease.box.engine->stop(&lease.box);
-    context_box_ended(context);
+    context_box_ended(context, &lease.box, status == 0 ? result : NULL);
     if (lease_close(&lease) < 0 && result)
         result->left_behind = true;
     if (from)
-        give_box_back(context->parent);
+        give_box_back(context->parent, from);
     if (status < 0) {
         result_free(result);
         result = NULL;
@@ -199,6 +204,27 @@ int context_fork(struct context *parent, const struct context_options *options, 
                  struct error *err)
 {
     return fork_with(parent, NULL, options, ret, err);
+}
+
+int context_fork_point(struct context *parent, const struct context_options *options, struct context **ret,
+                       struct error *err)
+{
+    pthread_mutex_lock(&parent->lock);
+    bool is_too_deep = parent->box && parent->box->uid_line.count > FORK_GENERATIONS_MAX - 2;
+    pthread_mutex_unlock(&parent->lock);
+    return is_too_deep ? error_spec(err, "fork",
+                                    "fork: there are %d generations of forks already, and a point could not "
+                                    "be returned to",
+                                    FORK_GENERATIONS_MAX - 1)
+                       : context_fork(parent, options, ret, err);
+}
+
+void context_set_idle(struct context *context, int64_t idle_ms)
+{
+    pthread_mutex_lock(&context->lock);
+    context->options.idle_ms = idle_ms;
+    context->idle_since_us = clock_monotonic_us();
+    pthread_mutex_unlock(&context->lock);
 }
 
 int context_fork_as(struct context *parent, struct spec *spec, const struct context_options *options,

@@ -79,10 +79,10 @@ int context_start(struct context *context, struct error *err);
 /* What the supervisor needs of a context. */
 struct supervise_io context_io(struct context *context);
 
-/* In its thread: the box is there, has ended (forks of it use it for as long as they are there: they are
- * waited for, and end with it), and is over. */
+/* In its thread: the box is there, has ended, and is over. Forks use what is left of it for as long as they
+ * are there, its init and its listener: they are waited for, and the result is told before. */
 void context_box_started(void *context, struct box *box);
-void context_box_ended(void *context);
+void context_box_ended(void *context, struct box *box, struct result *result);
 void context_box_over(struct context *context, int status, struct result *result, const struct error *err);
 
 /* A fork of it is gone. */

@@ -182,6 +182,9 @@ static void die(struct context *context, const struct error *reason, struct cont
     wait_for_end(context);
     outcome->died = true;
     outcome->cause = context->result ? context->result->cause : CAUSE_host_failure;
+    outcome->status = outcome->cause == CAUSE_exit ? RUNNER_STATUS_exit : RUNNER_STATUS_error;
+    if (outcome->cause == CAUSE_exit)
+        outcome->exit_code = context->result->exit_code;
     pthread_mutex_unlock(&context->lock);
 }
 

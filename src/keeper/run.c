@@ -104,8 +104,8 @@ static int run_step(const struct run *run, const struct step *step, struct resul
         status = collect_step(run, step, &lease, result, err);
     if (step->io->ended) {
         if (box->is_forkable && box->engine)
-            box->engine->stop(box); /* or its forks would not end, which are waited for */
-        step->io->ended(step->io->data);
+            box->engine->stop(box); /* or a zygote's forks would not end, which are waited for */
+        step->io->ended(step->io->data, box, status == 0 ? result : NULL);
     }
     if (lease_close(&lease) < 0)
         result->left_behind = true;

@@ -220,17 +220,14 @@ static bool has_visitors(const struct session *session)
     return false;
 }
 
-/* Forks in other sessions live on after it, and would end with a box that is killed: so what runs in one that
- * has some is asked first. With the lock held. */
+/* With the lock held. Forks in other sessions live on. */
 static void stop_work(struct session *session, const char *why)
 {
     struct session_table *table = session->table;
     int64_t until_us = clock_monotonic_us() + GRACE_MS * 1000;
     bool is_killed = false;
     for (struct slot *slot = session->slots; session->working && slot; slot = slot->next)
-        if (slot->context && context_has_forks(slot->context))
-            context_interrupt(slot->context);
-        else if (slot->context)
+        if (slot->context)
             context_cancel(slot->context, why);
     while (session->working || has_visitors(session)) {
         clock_wait(&table->changed, &table->lock, LOOK_MS / 10);

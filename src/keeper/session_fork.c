@@ -12,15 +12,24 @@
 
 enum { BRANCH_STACK_BYTES = 512 << 10 };
 
-static int fork_context(struct context *context, const struct context_options *options, struct context **ret,
-                        struct error *err)
+typedef int context_forker(struct context *context, const struct context_options *options,
+                           struct context **ret, struct error *err);
+
+static int fork_context_by(context_forker *forker, struct context *context,
+                           const struct context_options *options, struct context **ret, struct error *err)
 {
     if (!context)
         return error_spec(err, "context", "a context that could not be started cannot be forked");
-    int status = context_fork(context, options, ret, err);
+    int status = forker(context, options, ret, err);
     if (status < 0 && err && err->kind == ERROR_SPEC)
         err->code = status;
     return status;
+}
+
+static int fork_context(struct context *context, const struct context_options *options, struct context **ret,
+                        struct error *err)
+{
+    return fork_context_by(context_fork, context, options, ret, err);
 }
 
 /* The same state in a slot of its own. */
@@ -244,7 +253,7 @@ static int fill_point(const struct session *session, struct point *point, struct
         struct point_part *part = &point->parts[point->part_count];
         snprintf(part->slot, sizeof part->slot, "%s", slot->id);
         snprintf(part->language, sizeof part->language, "%s", slot->language);
-        status = fork_context(slot->context, &options, &part->context, err);
+        status = fork_context_by(context_fork_point, slot->context, &options, &part->context, err);
         point->part_count += status == 0;
     }
     return status;

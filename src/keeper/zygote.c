@@ -53,8 +53,9 @@ static void box_started(void *data, struct box *box)
     pthread_mutex_unlock(&zygote->lock);
 }
 
-static void box_ended(void *data)
+static void box_ended(void *data, struct box *box, struct result *result)
 {
+    (void)box, (void)result;
     struct zygote *zygote = data;
     pthread_mutex_lock(&zygote->lock);
     zygote->box = NULL;

@@ -152,3 +152,14 @@ def test_no_devices_of_the_network_can_be_asked_for(tmp_path):
     raw_call(SYS_close, socket, 0, 0, 0, 0);
 """ + WHEN_THERE)])
     assert "no point" not in fork(library).stderr
+
+
+def test_signals_do_not_reach_init_where_the_kernel_nests_no_more_scopes():
+    """It is then in the same domain, and immune as the first process of its pid namespace: what is sent changes nothing."""
+    attack = ("import os, signal, subprocess\n"
+              "for _ in range(3):\n    for number in range(65): os.kill(1, number)\n\n"
+              "subprocess.run(['sh', '-c', '(sleep 0.01; exit 3) & exit 4']).returncode\n"
+              "for number in (9, 15, 17): os.kill(-1, number) if number != 9 else signal.signal(15, signal.SIG_IGN)\n\n"
+              "import time; time.sleep(0.3); 'alive'\n")
+    done = session("x = 0\n" + ":fork\n:back\n" * 17 + attack + ":fork\nx = 1\n:back\nx\n")
+    assert done.stdout == "4\n'alive'\n0\n" and "died" not in done.stderr, done

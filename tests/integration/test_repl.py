@@ -151,9 +151,12 @@ def test_what_cannot_be_kept_is_named_and_the_session_goes_on():
     assert "isolation 'process'" in done.stderr and done.stdout == "1\n", done
 
 
-def test_death_after_back_starts_anew():
-    done = session("x = 1\n:fork\n:back\nimport os; os._exit(3)\nprint('x' in globals())\n:fork\n:back\nprint('on')\n")
-    assert done.stdout == "False\non\n" and "the interpreter died" in done.stderr, done
+def test_death_after_back_returns_to_the_point():
+    done = session("x = 1\n:fork\n:back\nx = 2; import os; os._exit(3)\nprint(x)\n:fork\n:back\nprint('on')\n")
+    assert done.stdout == "1\non\n" and "the interpreter died" in done.stderr, done
+    assert "back at the point that was kept last" in done.stderr and "gone" not in done.stderr, done
+    done = session("x = 1\n:fork\nimport os; os._exit(3)\n:restart\nprint('x' in globals())\nos._exit(3)\n:back\nprint('on')\n")
+    assert done.stdout == "False\non\n" and "no point is kept" in done.stderr, done
 
 
 def test_more_points_than_are_kept():
@@ -163,8 +166,8 @@ def test_more_points_than_are_kept():
 
 
 def test_generations_of_points_come_to_an_end_that_is_told():
-    done = session("x = 0\n" + "x += 1\n:fork\n:back\n" * 9 + "print(x)\n", "--memory", "256M")
-    assert done.stdout == "9\n" and "generations of forks" in done.stderr, done
+    done = session("x = 0\n" + "x += 1\n:fork\n:back\n" * 31 + "print(x)\n", "--memory", "256M")
+    assert done.stdout == "28\n" and done.stderr.count("generations of forks already, and a point could not be returned to") == 3, done
 
 
 def below(pid):

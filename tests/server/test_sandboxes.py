@@ -427,6 +427,35 @@ def test_a_checkpoint_is_returned_to_as_often_as_one_likes(shared):
     error_of(shared.ask("POST", f"/checkpoints/{point['id']}/rollback", {}), 404, "not_found")
 
 
+def test_checkpoints_and_forks_outlive_an_interpreter_that_dies(serving):
+    sandbox = make(serving)
+    sandbox.run("moment = 'then'")
+    point = sandbox.ask("POST", "/checkpoints", {}).json["id"]
+    fork = Sandbox(serving, sandbox.ask("POST", "/fork", {}).json["sandboxes"][0])
+    for code in ("import os; os._exit(1)", "moment = b'x' * (4 << 30)"):
+        sandbox.run(code)
+        assert fork.run("print(moment)")["stdout"] == "then\n"
+        assert sandbox.ask("POST", f"/checkpoints/{point}/rollback", {}).status == 200
+        assert sandbox.run("print(moment)")["stdout"] == "then\n"
+    for one in (sandbox, fork):
+        one.close()
+
+
+def test_fork_lives_on_when_its_sandbox_is_deleted_in_a_run_that_does_not_listen(serving):
+    sandbox = make(serving)
+    sandbox.run("moment = 'then'; import signal, time")
+    fork = Sandbox(serving, sandbox.ask("POST", "/fork", {}).json["sandboxes"][0])
+    result = in_background(lambda: sandbox.ask("POST", "/run", {"code": "signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: time.sleep(1)"}))
+    await_state(sandbox, "busy")
+    sandbox.close()
+    result()
+    assert fork.run("print(moment)")["stdout"] == "then\n"
+    again = Sandbox(serving, fork.ask("POST", "/fork", {}).json["sandboxes"][0])  # its parent's parent answers for its filter
+    assert again.run("print(moment)")["stdout"] == "then\n"
+    for one in (again, fork):
+        one.close()
+
+
 def test_a_checkpoint_is_forked_and_the_sandbox_stays_as_it_is(serving):
     sandbox = make(serving)
     sandbox.run("moment = 'then'")

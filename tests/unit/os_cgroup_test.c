@@ -321,6 +321,36 @@ static void storm_inside_is_killed_and_the_group_goes(void **state)
     assert_int_equal(cgroup_destroy(&group), 0); /* a second time is harmless */
 }
 
+/* A byte says when, and its exit code whether it could fork. */
+static int may_fork[2];
+static void fork_when_told(void)
+{
+    char word;
+    must(read(may_fork[0], &word, 1) == 1);
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    _exit(pid < 0 ? 11 : 12);
+}
+
+static void one_may_be_spared_and_starts_nothing_any_more(void **state)
+{
+    struct world *world = world_or_skip(state);
+    struct cgroup group;
+    create(world, &some_limits, &group);
+    must(pipe(may_fork) == 0);
+    pid_t spared = start_inside(&group, fork_when_told), other = start_inside(&group, sleep_on);
+    await_members(&group, 2);
+    cgroup_kill_all_but(&group, spared);
+    assert_int_equal(WTERMSIG(end_of(other)), SIGKILL);
+    must(write(may_fork[1], "", 1) == 1);
+    int status = end_of(spared);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 11);
+    close(may_fork[0]);
+    close(may_fork[1]);
+    assert_int_equal(cgroup_destroy(&group), 0);
+}
+
 static void limits_of_zero_are_none(void **state)
 {
     struct world *world = world_or_skip(state);
@@ -407,6 +437,7 @@ int main(void)
         WORLD_TEST(usage_is_counted),
         WORLD_TEST(running_out_of_memory_is_seen),
         WORLD_TEST(storm_inside_is_killed_and_the_group_goes),
+        WORLD_TEST(one_may_be_spared_and_starts_nothing_any_more),
         WORLD_TEST(limits_of_zero_are_none),
         WORLD_TEST(group_that_cannot_be_made_leaves_nothing),
         WORLD_TEST(leftover_is_found_and_removed),

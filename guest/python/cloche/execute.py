@@ -8,6 +8,8 @@ import os
 import sys
 import traceback
 
+from .surroundings import Refused
+
 OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 TRACEBACK_MAX = 100_000
 FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -29,6 +31,23 @@ class Namespace:
             self.loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self.loop)
         return self.loop.run_until_complete(coroutine)
+
+    def check_idle(self):
+        """A copy has a loop of its own: what waits in this one would wait there for ever."""
+        if self.loop is None or self.loop.is_closed():
+            return
+        tasks = [task.get_name() for task in asyncio.all_tasks(self.loop)]
+        if tasks:
+            raise Refused(f"{len(tasks)} tasks of asyncio are pending: {', '.join(tasks[:5])}; await or cancel them first")
+        calls = [repr(call) for call in getattr(self.loop, "_scheduled", ()) if not call.cancelled()]
+        if calls:
+            raise Refused(f"calls of asyncio are pending: {', '.join(calls[:5])}; cancel them first")
+
+    def leave_loop(self):
+        """In a copy: what the loop was made of is not there."""
+        loop, self.loop = self.loop, None
+        if loop is not None and not loop.is_closed():
+            loop.close()
 
     def evaluate(self, code):
         value = eval(code, self.variables)

@@ -1,8 +1,9 @@
 """Forks this interpreter into a box of its own, when the host orders it; see guest/fork/fork.c for how.
 
 What a copy must not share with its parent is exchanged here: randomness, thread numbers, descriptors (the library closes
-all that are not the new box's own)."""
+all that are not the new box's own; see surroundings.py for what is opened again)."""
 import ctypes
+import errno
 import gc
 import os
 import pkgutil
@@ -10,17 +11,13 @@ import signal
 import sys
 import threading
 
-from . import script, seeds
+from . import script, seeds, surroundings
+from .surroundings import Refused
 
 PR_GET_TID_ADDRESS = 40
-CHANNEL_FD = 6
 DESCRIPTORS_MIN = 7  # of a box: control, plan, init, three streams, channel; files of groups follow
 _library = None
 _libc = None
-
-
-class Refused(Exception):
-    """What cannot be forked, by name."""
 
 
 def prepare():
@@ -78,10 +75,13 @@ def check():
 
 
 def _shared_memory():
-    """What can be written to, and is not copied by a fork."""
+    """What can be written to, by us or through a file, and is not copied by a fork."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
         lines = [line.split(None, 5) for line in file]
-    return [fields[5].strip() if len(fields) > 5 else "without a name" for fields in lines if fields[1][1] == "w" and fields[1][3] == "s"]
+    device = os.stat("/tmp").st_dev  # a file there is the parent's, which may go on writing to it
+    own = f"{os.major(device):02x}:{os.minor(device):02x}" if device != os.stat("/usr").st_dev else None
+    return [fields[5].strip() if len(fields) > 5 else "without a name" for fields in lines
+            if fields[1][3] == "s" and (fields[1][1] == "w" or fields[3] == own)]
 
 
 def _children():
@@ -112,27 +112,35 @@ def reap():
             _forked.discard(pid)
 
 
-def fork(fds, landlock_abi, keeps_place=False):
-    """True in the copy. `keeps_place`: it stays in its directory, and numbers of files that were open stay taken."""
+def look_around(fds, loop):
+    """What a copy is to find again; `loop` is the one that awaits, and idle: a copy makes its own."""
+    forget_fonts()
+    own = (getattr(loop, "_selector", None), getattr(loop, "_ssock", None), getattr(loop, "_csock", None)) if loop else ()
+    return surroundings.Surroundings(fds, {part.fileno() for part in own if part})
+
+
+def fork(fds, landlock_abi, around=None):
+    """True in the copy, which finds `around` again."""
     if len(fds) < DESCRIPTORS_MIN:
         raise Refused("the order came without the descriptors of a box")
     prepare()
     address = _thread_id_address()
     array = (ctypes.c_int * len(fds))(*fds)
-    place = Place(fds) if keeps_place else None
     forget_fonts()
     ctypes.pythonapi.PyOS_BeforeFork()
     result = _library.cloche_fork(array, len(fds), address, landlock_abi)
     if result == 0:
-        if place:
-            place.take()
+        surroundings.remember_streams()
+        if around:
+            around.take()
         ctypes.pythonapi.PyOS_AfterFork_Child()
         _forked.clear()
         renew_randomness()
         return True
     ctypes.pythonapi.PyOS_AfterFork_Parent()
     if result < 0:
-        raise Refused(f"the copy could not be made: {os.strerror(-result)}")
+        too_deep = "namespaces cannot be nested deeper here" if -result in (errno.ENOSPC, errno.EUSERS) else None
+        raise Refused(f"the copy could not be made: {too_deep or os.strerror(-result)}")
     _forked.add(result)
     return False
 
@@ -176,51 +184,6 @@ def serve_as_zygote(channel_fd, landlock_abi, is_plain):
         ctypes.pythonapi.PyOS_AfterFork_Child()
         renew_randomness()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-
-
-class Place:
-    """What of an interpreter's surroundings its copy finds again."""
-
-    def __init__(self, fds):
-        try:
-            self.directory = os.getcwd()
-        except OSError:  # it was removed
-            self.directory = None
-        self.numbers = [number for number in map(int, os.listdir("/proc/self/fd"))
-                        if number > 2 and number != CHANNEL_FD and number not in fds and is_open(number)]
-
-    def take(self):
-        global _lost_numbers
-        _lost_numbers = self.numbers
-        if self.directory:
-            try:
-                os.chdir(self.directory)
-            except OSError:
-                pass  # /data/output has to do
-
-
-_lost_numbers = []
-
-
-def is_open(number):
-    try:
-        os.fstat(number)
-    except OSError:
-        return False
-    return True
-
-
-def hold_numbers():
-    """The files that were open are closed in a copy, and the host has seen to it. A new file must not get the number of
-    one: objects of the old would write into it. So something stands there that can be neither read nor written."""
-    global _lost_numbers
-    numbers, _lost_numbers = _lost_numbers, []
-    for number in numbers:
-        if not is_open(number):
-            nothing = os.open("/", os.O_PATH | os.O_CLOEXEC)
-            if nothing != number:
-                os.dup2(nothing, number, inheritable=False)
-                os.close(nothing)
 
 
 def renew_randomness():

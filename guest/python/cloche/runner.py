@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-from . import execute, forking, pages, preload, reporting, rich, script, seeds, streams
+from . import execute, forking, pages, preload, reporting, rich, script, seeds, streams, surroundings
 from .wire import Channel, Closed
 
 PROTOCOL = 1
@@ -100,12 +100,12 @@ class Runner:
                 header, body = self.channel.receive()
             except Closed:
                 return None
-            forking.hold_numbers()
             forking.reap()
             if header.get("type") == "main":
                 return script.Script(header, body)
             if header.get("type") == "run":
                 self.prepare()
+                surroundings.start_timers()
                 self.run(header, body)
             elif header.get("type") == "fork":
                 self.fork(header)
@@ -159,13 +159,22 @@ class Runner:
         self.flush()
         try:
             forking.check()
-            if forking.fork(fds, header.get("landlock", 0), keeps_place=self.count > 0):
-                self.say_ready()
+            self.namespace.check_idle()
+            around = forking.look_around(fds, self.namespace.loop) if self.count else None
+            if forking.fork(fds, header.get("landlock", 0), around):
+                self.begin_as_copy(around)
                 return
         except (forking.Refused, OSError) as error:
             self.send("refused", text=str(error))
         for fd in fds:
             os.close(fd)
+
+    def begin_as_copy(self, around):
+        if around and around.failure:
+            self.send("refused", text=around.failure)
+            os._exit(1)
+        self.namespace.leave_loop()
+        self.say_ready()
 
     def run(self, header, body):
         self.run_id = header.get("run")
@@ -253,6 +262,7 @@ class NotebookNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 def main():
     seeds.watch_hooks()
+    surroundings.remember_streams()
     runner = Runner(int(sys.argv[1]))
     os.set_inheritable(runner.channel.fd, False)
     runner.take_signal()

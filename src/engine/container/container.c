@@ -40,6 +40,9 @@ static int write_plan(struct box *box, struct launch *launch, struct error *err)
         lists.flags |= PLAN_SIGNAL_SCOPE;
     if (box->is_forkable)
         lists.flags |= PLAN_SCOPES_ONLY;
+    box->init_stays = box->is_forkable && !box->is_for_others && box->cgroups->version != CGROUP_NONE;
+    if (box->init_stays)
+        lists.flags |= PLAN_STAYS;
     if (box->image->is_host &&
         box->spec->grant_count == 0) /* a grant may lie below what the view leaves out */
         lists.flags |= PLAN_HOST_VIEW;
@@ -292,7 +295,7 @@ static int container_fork(struct box *parent, struct box *child, const struct fo
     child->policy_variant = parent->policy_variant;
     child->landlock_abi = 0;
     status = forking_fork(parent, child, request, &group_limits, err);
-    child->landlock_scoped = parent->landlock_scoped;
+    child->landlock_scoped = parent->landlock_scoped && child->uid_line.count <= FORK_SCOPES_MAX;
     if (child->ruleset_fd >= 0) { /* it has put them on, and proved it, before it goes on as an interpreter */
         scope_close_fd(&child->ruleset_fd);
         child->is_forkable = false;
@@ -324,6 +327,10 @@ static void container_measure(struct box *box, struct measurement *now)
 static void container_stop(struct box *box)
 {
     box->stops++;
+    if (atomic_load(&box->forks) > 0 && box->group.version != CGROUP_NONE) {
+        cgroup_kill_all_but(&box->group, box->pid);
+        return;
+    }
     if (box->pidfd >= 0)
         process_pidfd_kill(box->pidfd, SIGKILL);
     if (hardening_removed(pid_namespace))

@@ -64,7 +64,7 @@ int forking_prepare(struct box *box, struct error *err)
     pthread_cond_init(&family->passed, NULL);
     family->references = 1;
     box->family = family;
-    return box->identity->has_uid ? identity_continue_line(NULL, box, err) : 0;
+    return identity_continue_line(NULL, box, err);
 }
 
 static ino_t pid_namespace_of(pid_t pid)
@@ -527,7 +527,7 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
     scope_launch launch = LAUNCH_UNSET;
     struct room room __attribute__((cleanup(room_close))) = {.box = child, .launch = &launch};
     child->is_fork = true;
-    int status = child->identity->has_uid ? identity_continue_line(&parent->uid_line, child, err) : 0;
+    int status = identity_continue_line(&parent->uid_line, child, err);
     if (status == 0)
         status = room_open(&room, err);
     room.files_fd = request->with_files ? parent->scratch_fd : -1;
@@ -536,6 +536,9 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
     scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_OWN_UID | PLAN_MOUNTED_ROOT | PLAN_FORKED};
     if (child->image->is_host && child->spec->grant_count == 0)
         lists.flags |= PLAN_HOST_VIEW;
+    child->init_stays = request->with_files;
+    if (child->init_stays)
+        lists.flags |= PLAN_STAYS;
     if (status == 0)
         status = launch_write_plan(child, &lists, &launch, err);
     if (status == 0)
@@ -546,6 +549,8 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
         status = cgroup_usage_open(&child->group, err);
     if (status < 0)
         return status;
+    if (parent->init_stays)
+        cgroup_end_singly(&parent->group); /* or its init would go with the rest, and the forks with that */
     pthread_mutex_lock(&parent->family->forking);
     struct inspect_kin kin;
     status = find_kin(parent, &kin, err);
@@ -555,6 +560,8 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
     pthread_mutex_unlock(&parent->family->forking);
     if (status == 0)
         status = make_box(parent, &kin, child, limits, &launch, &room, err);
+    if (status == 0 && request->with_files)
+        status = say(child->channel_fd, INIT_GO, err); /* it may open its files */
     let_roam(child);
     return status;
 }

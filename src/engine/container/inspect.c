@@ -70,7 +70,10 @@ void inspect_list_layers(const struct box *box, const struct cgroup_limits *limi
         result_add_layer(result, layer_names[LAYER_landlock], box->landlock_abi > 0, "abi %d",
                          box->landlock_abi);
     result_add_layer(result, layer_names[LAYER_landlock_scope], box->landlock_scoped, "%s",
-                     box->landlock_scoped ? "on" : "not in this kernel; namespaces do it");
+                     box->landlock_scoped ? "on"
+                     : box->uid_line.count > FORK_SCOPES_MAX
+                         ? "its parent's: the kernel nests no more; namespaces do it"
+                         : "not in this kernel; namespaces do it");
     result_add_layer(result, layer_names[LAYER_apparmor], profile, "%s",
                      profile ? "cloche-box" : "not active here");
     result_add_layer(result, layer_names[LAYER_rlimits], true, "on");

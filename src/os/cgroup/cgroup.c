@@ -334,14 +334,14 @@ int cgroup_watch_oom(const struct cgroup *group, short *ret_events)
     return take_fd(&event);
 }
 
-static void group_signal_members(int dir_fd)
+static void group_signal_members(int dir_fd, pid_t spared)
 {
     scope_buffer members = {0};
     if (dir_fd < 0 || file_read_whole(dir_fd, "cgroup.procs", 1 << 20, &members) < 0)
         return;
     for (char *at = members.data; *at;) {
         pid_t pid = (pid_t)strtol(at, &at, 10);
-        if (pid > 1 && pid != getpid())
+        if (pid > 1 && pid != getpid() && pid != spared)
             kill(pid, SIGKILL);
         at += strspn(at, "\n");
     }
@@ -352,16 +352,27 @@ void cgroup_kill(const struct cgroup *group)
     if (group->version == CGROUP_V2) {
         if (group->dir_fd[CGROUP_MEMORY] >= 0 &&
             file_write_attribute(group->dir_fd[CGROUP_MEMORY], "cgroup.kill", "1") < 0)
-            group_signal_members(group->dir_fd[CGROUP_MEMORY]); /* kernels before 5.14 */
+            group_signal_members(group->dir_fd[CGROUP_MEMORY], 0); /* kernels before 5.14 */
         return;
     }
-    int pids = group->dir_fd[CGROUP_PIDS];
-    if (pids < 0)
+    cgroup_kill_all_but(group, 0);
+}
+
+void cgroup_kill_all_but(const struct cgroup *group, pid_t spared)
+{
+    int pids = group_dir(group, CGROUP_PIDS);
+    if (group->version == CGROUP_NONE || pids < 0)
         return;
     /* Who cannot fork any more cannot escape the list; a fork that was under way is on the second. */
     file_write_attribute(pids, "pids.max", "0");
-    group_signal_members(pids);
-    group_signal_members(pids);
+    group_signal_members(pids, spared);
+    group_signal_members(pids, spared);
+}
+
+void cgroup_end_singly(const struct cgroup *group)
+{
+    if (group->version == CGROUP_V2)
+        file_write_attribute(group->dir_fd[CGROUP_MEMORY], "memory.oom.group", "0");
 }
 
 static int group_remove_directory(const struct cgroup *group, int controller)

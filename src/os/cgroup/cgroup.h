@@ -118,6 +118,12 @@ bool cgroup_exists(const struct cgroup *group);
 /* Ends every process in the group: cgroup.kill, or a signal to each, when none can be added. */
 void cgroup_kill(const struct cgroup *group);
 
+/* The same, but for one, which can start nothing any more. */
+void cgroup_kill_all_but(const struct cgroup *group, pid_t spared);
+
+/* From now on, when there is no memory left, the kernel may end one of its processes and leave the others. */
+void cgroup_end_singly(const struct cgroup *group);
+
 /* Kills what is left inside, waits for it briefly, removes the directories, closes. Accepts a half-made
  * group. A negative errno when a directory would not go. */
 int cgroup_destroy(struct cgroup *group);
