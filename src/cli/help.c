@@ -140,5 +140,5 @@ void help_print_man(void)
         "languages, oci_runtime, oci_platform, vet, vet.min, vet.block_modules, vet.allow_modules, "
         "vet.only_modules, vet.block_calls, vet.allow_calls, server.memory, server.cpus, server.names, "
         "server.queue, "
-        "server.queue_wait, server.sandbox_runs, server.sandbox_idle, upload_quota, upload_lifetime.\n");
+        "server.queue_wait, server.sandbox_runs, upload_quota, upload_lifetime.\n");
 }
