@@ -5,10 +5,12 @@ import builtins
 import inspect
 import linecache
 import os
+import re
 import sys
 import traceback
 
 OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
+LOOP_FOLDER = os.path.dirname(os.path.abspath(asyncio.__file__))
 TRACEBACK_MAX = 100_000
 FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
@@ -40,22 +42,23 @@ def remember_source(name, source):
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
 
 
-def split_last_expression(tree):
-    """Statements, and the expression at the end whose value is the result; a semicolon behind it asks for silence."""
-    if tree.body and isinstance(tree.body[-1], ast.Expr):
-        return tree.body[:-1], ast.Expression(tree.body[-1].value)
-    return tree.body, None
+def pieces(tree, lines, typed):
+    """(statements, expression) one after the other: the value of the expression is shown. That is the last, or with `typed`
+    every one at the top level, as Python's own prompt does it; a semicolon behind it asks for silence."""
+    statements = []
+    for node in tree.body:
+        if isinstance(node, ast.Expr) and (typed or node is tree.body[-1]):
+            yield statements, node.value, not has_semicolon(node, lines)
+            statements = []
+        else:
+            statements.append(node)
+    if statements:
+        yield statements, None, False
 
 
-def ends_with_semicolon(source):
-    import io
-    import tokenize
-    skipped = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.DEDENT)
-    try:
-        tokens = [token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type not in skipped]
-    except (tokenize.TokenError, SyntaxError):
-        return False
-    return bool(tokens) and tokens[-1].string == ";"
+def has_semicolon(node, lines):
+    line = lines[node.end_lineno - 1].encode()  # columns are counted in bytes
+    return line[node.end_col_offset:].lstrip().startswith(b";")
 
 
 def completeness(source):
@@ -73,30 +76,62 @@ def completeness(source):
     return "incomplete" if compiled is None or is_inside_a_block else "complete"
 
 
-def run(namespace, source, name):
-    """Executes the source; returns the value of its last expression, or None."""
+def run(namespace, source, name, typed=False, show=lambda value: None):
+    """Executes the source, and shows the values of its expressions, where they have one."""
     remember_source(name, source)
+    namespace.variables.pop("__warningregistry__", None)  # lines of another run have the same numbers
     tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
-    statements, last = split_last_expression(tree)
-    if statements:
-        module = ast.Module(statements, tree.type_ignores)
-        namespace.evaluate(compile(module, name, "exec", FLAGS, dont_inherit=True))
-    if last is None:
-        return None
-    value = namespace.evaluate(compile(last, name, "eval", FLAGS, dont_inherit=True))
-    if value is not None:
-        namespace.variables["_"] = value
-    return None if ends_with_semicolon(source) else value
+    for statements, expression, is_shown in pieces(tree, re.split("\r\n?|\n", source), typed):
+        if statements:
+            module = ast.Module(statements, tree.type_ignores)
+            namespace.evaluate(compile(module, name, "exec", FLAGS, dont_inherit=True))
+        if expression is None:
+            continue
+        value = namespace.evaluate(compile(ast.Expression(expression), name, "eval", FLAGS, dont_inherit=True))
+        if value is not None:
+            namespace.variables["_"] = value
+            if is_shown:
+                show(value)
 
 
-def is_own(frame):
-    return os.path.dirname(os.path.abspath(frame.tb_frame.f_code.co_filename)) == OWN_FOLDER
+def warner(warn, variables):
+    """warnings.warn for code that may believe that somebody has called it (`stacklevel`): above its own outermost frame are
+    ours, which must neither be named nor remember that it has warned already."""
+    def warn_user(message, category=None, stacklevel=1, source=None, **options):
+        frame, depth, outermost = sys._getframe(1), 1, 0
+        while frame is not None and depth <= stacklevel:
+            if in_folder(frame, OWN_FOLDER):
+                stacklevel = outermost or stacklevel
+                break
+            if frame.f_globals is variables:
+                outermost = depth
+            frame, depth = frame.f_back, depth + 1
+        warn(message, category, 1 + stacklevel, source, **options)
+    return warn_user
+
+
+def text_of(value):
+    try:
+        return str(value)
+    except Exception:
+        return "<its text cannot be made>"
+
+
+def in_folder(frame, folder):
+    return os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == folder
+
+
+def is_own(trace):
+    return in_folder(trace.tb_frame, OWN_FOLDER)
 
 
 def without_own_frames(trace):
-    """Our frames stand at the beginning of a traceback, and at its end where input() or display() failed."""
+    """Our frames stand at the beginning of a traceback, with those of the event loop behind them, and at its end where
+    input() or display() failed."""
     while trace is not None and is_own(trace):
         trace = trace.tb_next
+        while trace is not None and in_folder(trace.tb_frame, LOOP_FOLDER):
+            trace = trace.tb_next
     first = last = trace
     while last is not None and last.tb_next is not None:
         if all(is_own(frame) for frame in frames_from(last.tb_next)):
@@ -126,10 +161,7 @@ def clean(error, seen=None):
 def describe(error):
     """Name, value and traceback as text."""
     clean(error)
-    try:
-        value = str(error)
-    except Exception:
-        value = "<its text cannot be made>"
+    value = text_of(error)
     try:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception:
