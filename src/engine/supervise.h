@@ -34,6 +34,9 @@ struct supervise_io {
     void (*started)(void *data, struct box *box);
     /* The box has ended, and goes when this returns: nobody may use it any more. May be NULL. */
     void (*ended)(void *data);
+    /* Asked when it has ended: a directory for its files, the asker's to close; -1: where the spec says. May
+     * be NULL. */
+    int (*target)(void *data);
     /* An INIT_INTERRUPT that was given to init has become a signal, pending or delivered. May be NULL. */
     void (*interrupted)(void *data);
     const struct supervise_word *word; /* may be NULL */
