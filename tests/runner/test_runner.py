@@ -76,6 +76,12 @@ def test_error_has_name_value_and_a_clean_traceback(context):
     assert context.run("'still here'").value == "'still here'"
 
 
+def test_error_is_marked_where_it_is(context):
+    for code in ("1 + 1 / 0", "1 + 1 / 0\n", "\x0c\n1 + 1 / 0"):  # a line without an end, and one that is none
+        trace = context.run(code).end["error"]["traceback"].splitlines()
+        assert trace[2:4] == ["    1 + 1 / 0", "        ~~^~~"], trace
+
+
 def test_error_in_a_chain_is_clean_too(context):
     error = context.run("try:\n    [][1]\nexcept IndexError as e:\n    raise KeyError('x') from e").end["error"]
     assert "IndexError" in error["traceback"] and "direct cause" in error["traceback"]

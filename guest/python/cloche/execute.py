@@ -38,8 +38,11 @@ class Namespace:
 
 
 def remember_source(name, source):
-    """So that tracebacks and inspect find the lines of code that is in no file."""
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    """So that tracebacks and inspect find the lines of code that is in no file. All have an end, as those of files: where
+    an error is marked below a line, Python counts on it. Returns them without."""
+    lines = re.split("\r\n?|\n", source)
+    linecache.cache[name] = (len(source), None, [line + "\n" for line in lines], name)
+    return lines
 
 
 def pieces(tree, lines, typed):
@@ -78,10 +81,10 @@ def completeness(source):
 
 def run(namespace, source, name, typed=False, show=lambda value: None):
     """Executes the source, and shows the values of its expressions, where they have one."""
-    remember_source(name, source)
+    lines = remember_source(name, source)
     namespace.variables.pop("__warningregistry__", None)  # lines of another run have the same numbers
     tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
-    for statements, expression, is_shown in pieces(tree, re.split("\r\n?|\n", source), typed):
+    for statements, expression, is_shown in pieces(tree, lines, typed):
         if statements:
             module = ast.Module(statements, tree.type_ignores)
             namespace.evaluate(compile(module, name, "exec", FLAGS, dont_inherit=True))
