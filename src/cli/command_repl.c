@@ -202,10 +202,16 @@ static bool is_blank(const struct buffer *block)
     return true;
 }
 
-/* What came so far, as one run. */
+/* What came so far, as one run. Ctrl-C ends who writes into the pipe too: half of what was meant is not run.
+ */
 static bool run_whole(struct session *session, struct buffer *block)
 {
+    if (session->is_interrupted) {
+        session->exit_status = 128 + SIGINT;
+        return false;
+    }
     bool goes_on = is_blank(block) || repl_run(session, (struct slice){block->data, block->length});
+    session->is_interrupted = false;
     buffer_free(block);
     return goes_on;
 }
@@ -261,6 +267,7 @@ static void *pass_on_interrupts(void *data)
     sigemptyset(&interrupts);
     sigaddset(&interrupts, SIGINT);
     while (sigwait(&interrupts, &number) == 0) {
+        session->is_interrupted = true;
         pthread_mutex_lock(&session->context_lock);
         if (session->context)
             context_interrupt(session->context);

@@ -30,6 +30,7 @@ struct session {
     int output_fd;        /* where the files of the session go; -1: nowhere */
     bool is_line_by_line; /* somebody types, or --lines: an error is not the end, and a death neither */
     int exit_status;
+    _Atomic bool is_interrupted; /* since the last run of a script */
     int saved_count;
     /* What runs says something by our thread, what it started by another. */
     pthread_mutex_t screen_lock;

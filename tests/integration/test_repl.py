@@ -62,6 +62,25 @@ def test_pipe_ends_at_the_first_error_with_its_status(text, status, said, engine
     assert (done.returncode, done.stdout) == (status, "1\n") and said in done.stderr, done
 
 
+def test_interrupted_pipe_is_not_run_by_half():
+    with subprocess.Popen([box.CLOCHE, "repl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=0) as repl:
+        repl.stdin.write("print('on')\n:help\nprint('half')\n")
+        assert repl.stdout.readline() == "on\n" and repl.stdout.readline().startswith(":help")
+        os.kill(repl.pid, signal.SIGINT)
+        time.sleep(0.3)
+        out, _ = repl.communicate(timeout=30)
+        assert repl.returncode == 130 and "half" not in out, out
+
+
+def test_interrupt_ends_what_came_through_a_pipe():
+    with subprocess.Popen([box.CLOCHE, "repl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=0) as repl:
+        repl.stdin.write("import time\nprint('on')\ntime.sleep(20)\n:help\n")
+        assert repl.stdout.readline() == "on\n"
+        os.kill(repl.pid, signal.SIGINT)
+        out, err = repl.communicate(timeout=30)
+        assert (repl.returncode, out) == (130, "") and "KeyboardInterrupt" in err
+
+
 def test_figures_are_saved_beside_what_is_there(tmp_path):
     (tmp_path / "cloche-1.png").write_text("mine")
     done = session("import matplotlib.pyplot as plt\nplt.plot([1, 2]);\n", "--save", str(tmp_path))
