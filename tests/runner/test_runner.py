@@ -374,6 +374,14 @@ def test_every_value_is_shown_of_what_is_typed(context):
     assert context.run("1\n2").value == "2" and len(context.run("1\n2").results) == 1
 
 
+def test_script_is_compiled_as_a_whole(context):
+    ended = context.run("'What it does.'\nfrom __future__ import annotations\n'shown'\ndef f(x: Nowhere): pass\nf.__annotations__['x']", typed=True)
+    assert [bundle["text/plain"] for _, bundle in ended.results] == [b"'shown'", b"'Nowhere'"], ended.end
+    assert context.run("def g(x: Elsewhere): pass").status == "ok"  # it holds, as at Python's own prompt
+    ended = context.run("print('never')\n1\nreturn", typed=True)
+    assert (ended.status, ended.end["error"]["name"], ended.stdout) == ("error", "SyntaxError", "")
+
+
 def test_texts_with_a_form_are_text_where_nothing_draws_it(context):
     ended = context.run("import cloche\nfor one in cloche.Markdown('*m*'), cloche.Latex('$x$'), cloche.JSON({'k': ['é']}): display(one)\n"
                         "print(cloche.Markdown('*m*'), cloche.HTML('<b>' * 100), cloche.Image(b'12345'))")

@@ -1,4 +1,5 @@
 """One run in a context: compile, execute, and say how it ended."""
+import __future__
 import ast
 import asyncio
 import builtins
@@ -24,6 +25,7 @@ class Namespace:
         self.variables = self.module.__dict__
         self.variables["__builtins__"] = builtins
         self.loop = None
+        self.flags = FLAGS  # of the compiler; from __future__ adds to them
         sys.modules["__main__"] = self.module
 
     def wait_for(self, coroutine):
@@ -50,13 +52,37 @@ def pieces(tree, lines, typed):
     every one at the top level, as Python's own prompt does it; a semicolon behind it asks for silence."""
     statements = []
     for node in tree.body:
-        if isinstance(node, ast.Expr) and (typed or node is tree.body[-1]):
+        if isinstance(node, ast.Expr) and (node is tree.body[-1] or typed and not (node is tree.body[0] and is_text(node))):
             yield statements, node.value, not has_semicolon(node, lines)
             statements = []
         else:
             statements.append(node)
     if statements:
         yield statements, None, False
+
+
+def is_text(node):
+    """At the head of a file it is what the file says of itself."""
+    return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def future_flags(tree):
+    """What `from __future__ import …` asks the compiler for: pieces are compiled one by one, and it is for all."""
+    names = [alias.name for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__" for alias in node.names]
+    return sum({getattr(__future__, name).compiler_flag for name in names if hasattr(__future__, name)})
+
+
+def compile_pieces(namespace, source, name, lines, typed):
+    """All before any is executed: what cannot be compiled is not run by half."""
+    tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
+    namespace.flags |= future_flags(tree)
+    made = []
+    for statements, expression, is_shown in pieces(tree, lines, typed):
+        module = ast.Module(statements, tree.type_ignores)
+        made.append((compile(module, name, "exec", namespace.flags, dont_inherit=True) if statements else None,
+                     compile(ast.Expression(expression), name, "eval", namespace.flags, dont_inherit=True) if expression else None,
+                     is_shown))
+    return made
 
 
 def has_semicolon(node, lines):
@@ -83,14 +109,10 @@ def run(namespace, source, name, typed=False, show=lambda value: None):
     """Executes the source, and shows the values of its expressions, where they have one."""
     lines = remember_source(name, source)
     namespace.variables.pop("__warningregistry__", None)  # lines of another run have the same numbers
-    tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
-    for statements, expression, is_shown in pieces(tree, lines, typed):
+    for statements, expression, is_shown in compile_pieces(namespace, source, name, lines, typed):
         if statements:
-            module = ast.Module(statements, tree.type_ignores)
-            namespace.evaluate(compile(module, name, "exec", FLAGS, dont_inherit=True))
-        if expression is None:
-            continue
-        value = namespace.evaluate(compile(ast.Expression(expression), name, "eval", FLAGS, dont_inherit=True))
+            namespace.evaluate(statements)
+        value = namespace.evaluate(expression) if expression else None
         if value is not None:
             namespace.variables["_"] = value
             if is_shown:
