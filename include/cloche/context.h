@@ -15,6 +15,21 @@ extern "C" {
 
 struct cloche_context;
 
+/* What is used at one moment, while a run is under way. */
+struct cloche_usage {
+    int64_t run; /* its number, from 1 */
+    int64_t elapsed_us, wall_limit_us;
+    int64_t cpu_us, cpu_limit_us; /* of all processes since it began; limits with their extensions */
+    int64_t silent_us;            /* since its last output, or its start */
+    double fraction;              /* what it reported last: 0 to 1; -1: nothing, or unknown */
+    const char *text;             /* the same in words, UTF-8, the guest's; never NULL */
+    /* Of the box that the context lives in. */
+    int64_t memory_bytes, peak_memory_bytes, pids, disk_bytes;
+    /* Of the context. */
+    int runs, runs_max;
+    int64_t age_us, lifetime_us;
+};
+
 /* All may be 0 or NULL. */
 struct cloche_context_options {
     const char *config_path; /* as in cloche_options */
@@ -23,7 +38,11 @@ struct cloche_context_options {
     int runs_max;            /* 0: 20 */
     /* What other programs and C code in the box write to descriptors 1 and 2; called by another thread. */
     void (*output)(void *data, int stream, const char *bytes, size_t length);
-    void *data;
+    void *data; /* for the functions; it stays the caller's, and must live as long as the context and its
+                   forks */
+    /* Called five times a second by the thread that waits in cloche_context_run, and by that of each branch
+     * in cloche_context_run_branches; what `usage` points to is valid during the call. */
+    void (*watch)(void *data, const struct cloche_usage *usage);
 };
 
 /* One thing that a run said. What it points to is valid during the call. */
@@ -93,6 +112,17 @@ int cloche_context_run_branches(struct cloche_context *context, struct cloche_br
                                 void (*event)(void *data, size_t branch, const struct cloche_event *event),
                                 int (*ended)(void *data, size_t branch), void *data,
                                 struct cloche_context **ret_winner, struct cloche_error *err);
+
+/* How the interpreter came to its end: cause, detail, exit code or signal, usage, files. NULL while it lives.
+ * The context's, until it is restarted or closed: not to be freed. */
+const struct cloche_result *cloche_context_result(struct cloche_context *context);
+
+/* Ends the interpreter, between two runs, and writes what it left in /data/output to the directory (made if
+ * need be; NULL: nowhere), by the rules of a run. After it there is a result, which lists the files; the
+ * context may be restarted, and is still to be closed. One that has ended already has nothing to write any
+ * more. */
+int cloche_context_finish(struct cloche_context *context, const char *output_directory,
+                          struct cloche_error *err);
 
 /* Ends it and frees it; accepts NULL. */
 void cloche_context_close(struct cloche_context *context);

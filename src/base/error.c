@@ -40,6 +40,15 @@ int error_host(struct error *err, int code, const char *format, ...)
     return code;
 }
 
+int error_host_told(struct error *err, int code, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    code = error_fill(err, ERROR_HOST, "", code, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
 int error_spec(struct error *err, const char *field, const char *format, ...)
 {
     va_list arguments;

@@ -25,6 +25,9 @@ struct error {
 /* Each returns `code` (forced negative), so that a caller can `return error_host(err, -errno, ...)`. `err`
  * may be NULL. The text of the errno is appended for ERROR_HOST. */
 int error_host(struct error *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same where the sentence says it all, and the errno is only for the caller: nothing is appended. */
+int error_host_told(struct error *err, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 int error_spec(struct error *err, const char *field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int error_layer(struct error *err, const char *layer, int code, const char *format, ...)

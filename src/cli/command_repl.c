@@ -3,6 +3,8 @@
 #include "cli/repl.h"
 #include "cli/report.h"
 
+#include "base/file.h"
+#include "base/scope.h"
 #include "base/text.h"
 #include "base/thread.h"
 
@@ -32,7 +34,11 @@ static const struct option_row options[] = {
     {"output-limit", 0, "SIZE", "output_limit", "bytes shown of each run"},
     {"accept", 0, "NAME", "accept",
      "run even where this limit cannot be enforced: memory (then watched), cpus"},
-    {"save", 'o', "DIR", NULL, "where pictures and pages are saved (.)"},
+    {"output", 'o', "DIR", NULL, "write what is left in /data/output to this directory"},
+    {"collect", 0, "SIZE", "collect", "bytes of files collected from /data/output"},
+    {"collect-files", 0, "NUMBER", "collect_files", "how many of them"},
+    {"save", 0, "DIR", NULL, "where pictures and pages are saved (the directory of --output, or .)"},
+    {"lines", 0, NULL, NULL, "run each line as it comes, also from a pipe"},
     {"runs", 0, "NUMBER", NULL, "how many runs an interpreter may have (1000)"},
     {"idle", 0, "TIME", NULL, "how long an interpreter waits for the next run; then it ends (1 h)"},
     {"lifetime", 0, "TIME", NULL, "how long an interpreter lives at most (8 h)"},
@@ -80,10 +86,29 @@ static int take_option(void *data, const struct option_row *row, const char *val
         help_print(&command_repl);
         return 1;
     }
-    if (strcmp(row->name, "config") == 0)
+    if (strcmp(row->name, "lines") == 0)
+        session->is_line_by_line = true;
+    else if (strcmp(row->name, "config") == 0)
         session->config_path = value;
+    else if (strcmp(row->name, "output") == 0)
+        session->output_path = value;
     else
         session->save_path = value;
+    return 0;
+}
+
+/* Before anything starts: what cannot be had is told at once. */
+static int open_directories(struct session *session, struct error *err)
+{
+    int status = session->save_path ? file_make_directories(session->save_path, 0777) : 0;
+    if (status < 0)
+        return error_host(err, status, "cannot make the directory '%s'", session->save_path);
+    if (session->output_path)
+        session->output_fd = file_open_target(session->output_path, err);
+    if (session->output_path && session->output_fd < 0)
+        return session->output_fd;
+    if (!session->save_path)
+        session->save_path = session->output_path ? session->output_path : ".";
     return 0;
 }
 
@@ -95,6 +120,8 @@ static int open_session(int argc, char **argv, struct session *session, struct e
                       : error_host(err, -ENOMEM, "no memory");
     if (status == 0)
         status = policy_load(session->config_path, &session->policy, err);
+    if (status == 0)
+        status = open_directories(session, err);
     if (status != 0) {
         spec_free(spec);
         return status;
@@ -104,7 +131,10 @@ static int open_session(int argc, char **argv, struct session *session, struct e
         return status;
     session->first = session->context;
     session->reader = line_reader_open("repl_history");
-    return session->reader ? 0 : error_host(err, -ENOMEM, "no memory");
+    if (!session->reader)
+        return error_host(err, -ENOMEM, "no memory");
+    session->is_line_by_line |= line_reader_is_interactive(session->reader);
+    return context_collect_into(session->context, session->output_fd, err);
 }
 
 static void close_session(struct session *session)
@@ -118,64 +148,8 @@ static void close_session(struct session *session)
     repl_forget_points(session);
     context_close(session->first);
     line_reader_close(session->reader);
+    scope_close_fd(&session->output_fd);
     policy_free(&session->policy);
-}
-
-bool repl_restart(struct session *session)
-{
-    struct error err = {0};
-    if (session->point_count)
-        report_error("the points that were kept are gone too");
-    repl_forget_points(session);
-    repl_exchange(session, session->first);
-    if (context_restart(session->context, &err) < 0) {
-        report_error("%s", err.text);
-        return false;
-    }
-    report_error("a new interpreter was started; its variables are empty");
-    return true;
-}
-
-static void tell_death(struct session *session)
-{
-    const struct result *result = context_result(session->context);
-    if (result)
-        report_error("the interpreter died: %s%s%s", cause_names[result->cause],
-                     result->detail[0] ? ", " : "", result->detail);
-    else
-        report_error("the interpreter died");
-}
-
-/* It was not run. What can be helped is: an interpreter that ended since the last run is replaced. */
-static bool recover(struct session *session, int status, const struct error *err)
-{
-    report_error("%s", err->text);
-    if (status == -EPIPE)
-        return repl_return(session) || repl_restart(session);
-    return line_reader_is_interactive(session->reader); /* in a pipe nobody is there to do something */
-}
-
-/* False when the session is over. */
-static bool run_block(struct session *session, const struct buffer *block)
-{
-    struct context_outcome outcome;
-    struct error err = {0};
-    const struct runner_order order = {.code = {block->data, block->length}};
-    repl_screen_begin(session);
-    int status = context_run(session->context, &order, repl_show_event, session, &outcome, &err);
-    repl_screen_end(session);
-    if (status < 0)
-        return recover(session, status, &err);
-    if (outcome.truncated_bytes)
-        report_error("%lld bytes of output were left out", (long long)outcome.truncated_bytes);
-    if (outcome.died) {
-        tell_death(session);
-        return repl_return(session) || repl_restart(session);
-    }
-    if (outcome.timed_out)
-        report_error("the run was interrupted: its time is over (--%s)",
-                     outcome.cause == CAUSE_cpu_time ? "cpu" : "wall");
-    return outcome.status != RUNNER_STATUS_exit;
 }
 
 /* A line, or several that came back from the history at once: then nothing follows, and the empty line that
@@ -205,7 +179,7 @@ static bool take_line(struct session *session, const struct buffer *line, struct
 {
     if (!block->length && !line->length)
         return true;
-    if (!block->length && line->data[0] == ':') {
+    if (!block->length && repl_is_order(line)) {
         line_reader_remember(session->reader, line->data);
         return repl_obey(session, line->data);
     }
@@ -214,12 +188,60 @@ static bool take_line(struct session *session, const struct buffer *line, struct
     if (!context_is_complete(session->context, (struct slice){block->data, block->length}))
         return true;
     remember(session, block);
-    bool goes_on = run_block(session, block);
+    bool goes_on = repl_run(session, (struct slice){block->data, block->length});
     buffer_free(block);
     return goes_on;
 }
 
-static void read_and_run(struct session *session)
+static bool is_blank(const struct buffer *block)
+{
+    for (size_t i = 0; i < block->length; i++)
+        if (!strchr(" \t\r\n", block->data[i]))
+            return false;
+    return true;
+}
+
+/* What came so far, as one run. Ctrl-C ends who writes into the pipe too: half of what was meant is not run.
+ */
+static bool run_whole(struct session *session, struct buffer *block)
+{
+    if (session->is_interrupted) {
+        session->exit_status = 128 + SIGINT;
+        return false;
+    }
+    bool goes_on = is_blank(block) || repl_run(session, (struct slice){block->data, block->length});
+    session->is_interrupted = false;
+    buffer_free(block);
+    return goes_on;
+}
+
+/* A line that nobody has typed: only what stands between orders is run, as a whole, so that it may have empty
+ * lines wherever a file may. What looks like an order inside a text is none. False when the session is over.
+ */
+static bool add_to_script(struct session *session, const struct buffer *line, struct buffer *block)
+{
+    if (repl_is_order(line) &&
+        (is_blank(block) ||
+         context_is_complete(session->context, (struct slice){block->data, block->length})))
+        return run_whole(session, block) && repl_obey(session, line->data);
+    if (block->length + line->length <= RUNNER_BODY_MAX)
+        return buffer_append(block, line->data ? line->data : "", line->length) == 0 &&
+               buffer_append(block, "\n", 1) == 0;
+    report_error("more than %d MiB came without an end", RUNNER_BODY_MAX >> 20);
+    session->exit_status = EXIT_STATUS_BAD_SPEC;
+    return false;
+}
+
+static void read_script(struct session *session)
+{
+    scope_buffer block = {0}, line = {0};
+    while (line_reader_read(session->reader, "", &line) == LINE_READ)
+        if (!add_to_script(session, &line, &block))
+            return;
+    run_whole(session, &block);
+}
+
+static void read_lines(struct session *session)
 {
     scope_buffer block = {0}, line = {0};
     bool goes_on = true;
@@ -233,7 +255,7 @@ static void read_and_run(struct session *session)
             goes_on = take_line(session, &line, &block);
     }
     if (goes_on && block.length) /* the input ended inside a block */
-        run_block(session, &block);
+        repl_run(session, (struct slice){block.data, block.length});
 }
 
 static void *pass_on_interrupts(void *data)
@@ -244,6 +266,7 @@ static void *pass_on_interrupts(void *data)
     sigemptyset(&interrupts);
     sigaddset(&interrupts, SIGINT);
     while (sigwait(&interrupts, &number) == 0) {
+        session->is_interrupted = true;
         pthread_mutex_lock(&session->context_lock);
         if (session->context)
             context_interrupt(session->context);
@@ -258,7 +281,7 @@ static int repl_main(int argc, char **argv)
     session = (struct session){
         .context_lock = PTHREAD_MUTEX_INITIALIZER,
         .screen_lock = PTHREAD_MUTEX_INITIALIZER,
-        .save_path = ".",
+        .output_fd = -1,
         .language = "python",
         .shows_progress = isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1,
         .wanted = {.runs_max = RUNS_DEFAULT,
@@ -284,11 +307,16 @@ static int repl_main(int argc, char **argv)
     bool is_interactive = line_reader_is_interactive(session.reader);
     if (is_interactive)
         printf("%s in a box; :help for help, Ctrl-D to leave\n", session.language);
-    read_and_run(&session);
+    if (session.is_line_by_line)
+        read_lines(&session);
+    else
+        read_script(&session);
     if (is_interactive)
         putchar('\n');
+    repl_forget_points(&session);
+    repl_collect(&session);
     close_session(&session);
-    return 0;
+    return session.exit_status;
 }
 
 const struct command command_repl = {
@@ -298,8 +326,13 @@ const struct command command_repl = {
     .description =
         "Reads Python, JavaScript or bash line by line and runs it in one box, whose interpreter keeps\n"
         "variables, imports, functions and files. The value of an expression is shown; pictures and pages\n"
-        "are saved as files. Ctrl-C interrupts what runs; an interpreter that dies says how, and the\n"
-        "session goes back to its last point, or a new one is started.\n\n"
+        "are saved as files, a figure each time that it has changed. Ctrl-C interrupts what runs; an\n"
+        "interpreter that dies says how, and the session goes back to its last point, or a new one is\n"
+        "started. exit(3) leaves with status 3.\n\n"
+        "What comes through a pipe is run as a whole, as a file would be; orders stand between such\n"
+        "parts. There an exception is the end, with status 1. With --lines it is as if somebody typed.\n\n"
+        "With --output what is left in /data/output is written to that directory when the session ends,\n"
+        "and before a fresh interpreter is started, by the rules of `cloche run --output`.\n\n"
         "Limits on memory, processes and disk are for the session, --wall and --cpu are for each run. On a\n"
         "terminal lines can be edited, come back with the arrow keys, and are kept for the next session in\n"
         "$XDG_STATE_HOME/cloche/repl_history (~/.local/state). Orders begin with a colon: :help lists them.",

@@ -27,7 +27,11 @@ struct session {
     pthread_mutex_t context_lock;
     struct line_reader *reader;
     struct context_options wanted;
-    const char *config_path, *save_path, *language;
+    const char *config_path, *save_path, *output_path, *language;
+    int output_fd;        /* where the files of the session go; -1: nowhere */
+    bool is_line_by_line; /* somebody types, or --lines: an error is not the end, and a death neither */
+    int exit_status;
+    _Atomic bool is_interrupted; /* since the last run of a script */
     int saved_count;
     /* What runs says something by our thread, what it started by another. */
     pthread_mutex_t screen_lock;
@@ -47,6 +51,15 @@ void repl_screen_end(struct session *session);
 
 /* Obeys a line like ":limits". False when the session is over. */
 bool repl_obey(struct session *session, const char *line);
+
+/* Ends the interpreter and tells which of its files could not be collected. Nothing without --output. */
+void repl_collect(struct session *session);
+
+/* Runs what was typed, or came through a pipe. False when the session is over. */
+bool repl_run(struct session *session, struct slice code);
+
+/* A line that begins like an order. */
+bool repl_is_order(const struct buffer *line);
 
 /* A fresh interpreter in the place of the old; false when there can be none. */
 bool repl_restart(struct session *session);

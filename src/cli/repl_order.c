@@ -33,7 +33,8 @@ static bool order_help(struct session *session)
         printf("%-9s %s  %s\n", orders[i].name, orders[i].short_name, orders[i].help);
     puts("Ctrl-C interrupts what runs, and a second one after a second ends the interpreter; at the prompt "
          "it\n"
-         "clears the line. Pictures and pages are saved as files.");
+         "clears the line. Pictures and pages are saved as files (--save); with --output what is left in\n"
+         "/data/output is written there at the end, and before a fresh interpreter is started.");
     return true;
 }
 
@@ -84,12 +85,12 @@ static const char *format_used(enum limit_field field, const struct context_usag
     return "-";
 }
 
-static void print_box_limits(const struct limits *limits, const struct context_usage *usage)
+static void print_box_limits(const struct limits *limits, const struct context_usage *usage, bool collects)
 {
     for (int i = 0; i < LIMIT_FIELDS; i++) {
         enum limit_field field = (enum limit_field)i;
         char now[32], most[32], peak[32], remark[64] = "";
-        if (field == LIMIT_collect || field == LIMIT_collect_files) /* nothing is, of a session */
+        if (!collects && (field == LIMIT_collect || field == LIMIT_collect_files))
             continue;
         if (field == LIMIT_memory)
             snprintf(remark, sizeof remark, "%s at its peak",
@@ -107,7 +108,7 @@ static bool order_limits(struct session *session)
     char now[32], most[32];
     context_look(session->context, &usage);
     print_limit("limit", "now", "at most", "");
-    print_box_limits(context_limits(session->context), &usage);
+    print_box_limits(context_limits(session->context), &usage, session->output_fd >= 0);
     snprintf(now, sizeof now, "%d", usage.runs);
     snprintf(most, sizeof most, "%d", usage.runs_max);
     print_limit("runs", now, most, "");
@@ -117,6 +118,13 @@ static bool order_limits(struct session *session)
     print_limit("lifetime", text_format_duration(usage.age_us / 1000000 * 1000, now, sizeof now),
                 text_format_duration(usage.lifetime_us / 1000, most, sizeof most), "");
     return true;
+}
+
+/* In bash a colon alone is a command. */
+bool repl_is_order(const struct buffer *line)
+{
+    return line->length > 1 && line->data[0] == ':' && ((line->data[1] | 0x20) >= 'a') &&
+           ((line->data[1] | 0x20) <= 'z');
 }
 
 bool repl_obey(struct session *session, const char *line)

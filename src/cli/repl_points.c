@@ -107,6 +107,10 @@ void repl_exchange(struct session *session, struct context *fresh)
     struct context *former = session->context;
     session->context = fresh;
     pthread_mutex_unlock(&session->context_lock);
+    struct error err = {0};
+    context_collect_into(former, -1, &err); /* its files are not the session's any more */
+    if (context_collect_into(fresh, session->output_fd, &err) < 0)
+        report_error("%s", err.text);
     if (former != session->first)
         context_close(former);
 }

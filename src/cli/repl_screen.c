@@ -74,15 +74,36 @@ static void save(struct session *session, const struct runner_media *media, cons
     }
 }
 
+static const struct runner_media *find_media(const struct runner_event *event, const char *type)
+{
+    for (size_t i = 0; i < event->media_count; i++)
+        if (strcmp(event->media[i].type, type) == 0)
+            return &event->media[i];
+    return NULL;
+}
+
+/* What to read of it. An object that tells nothing of itself ("<Latex object>") may have a text that does. */
+static const struct runner_media *find_text(const struct runner_event *event)
+{
+    static const char *const telling[] = {"text/markdown", "text/latex", "application/json"};
+    const struct runner_media *plain = find_media(event, "text/plain");
+    size_t length = plain ? plain->content.length : 0;
+    bool is_mute = length > 1 && plain->content.data[0] == '<' && plain->content.data[length - 1] == '>';
+    for (size_t i = 0; i < sizeof telling / sizeof *telling && (is_mute || !plain); i++) {
+        const struct runner_media *found = find_media(event, telling[i]);
+        if (found)
+            return found;
+    }
+    return plain;
+}
+
 static void show_result(struct session *session, const struct runner_event *event)
 {
     static const struct {
         const char *type, *extension;
     } files[] = {
         {"image/png", "png"}, {"image/jpeg", "jpg"}, {"image/svg+xml", "svg"}, {"text/html", "html"}};
-    bool saved = false, is_table = false;
-    for (size_t i = 0; i < event->media_count; i++)
-        is_table |= strcmp(event->media[i].type, "application/vnd.cloche.table+json") == 0;
+    bool saved = false, is_table = find_media(event, "application/vnd.cloche.table+json") != NULL;
     for (size_t i = 0; i < event->media_count; i++)
         for (size_t j = 0; j < sizeof files / sizeof *files; j++)
             if (strcmp(event->media[i].type, files[j].type) == 0 && !(is_table && j == 3)) {
@@ -90,11 +111,11 @@ static void show_result(struct session *session, const struct runner_event *even
                 saved = true;
             }
     fflush(stdout);
-    for (size_t i = 0; i < event->media_count && !saved; i++)
-        if (strcmp(event->media[i].type, "text/plain") == 0) {
-            report_text(STDOUT_FILENO, event->media[i].content.data, event->media[i].content.length);
-            report_text(STDOUT_FILENO, "\n", 1);
-        }
+    const struct runner_media *text = saved ? NULL : find_text(event);
+    if (text) {
+        report_text(STDOUT_FILENO, text->content.data, text->content.length);
+        report_text(STDOUT_FILENO, "\n", 1);
+    }
 }
 
 void repl_show_event(void *data, const struct runner_event *event)

@@ -52,7 +52,7 @@ static void print_name(const char *name)
     fputs(clean.data ? clean.data : "", stderr);
 }
 
-static void remark_on_files(const struct result *result)
+void report_files(const struct result *result)
 {
     char size[32];
     for (size_t i = 0; i < result->omission_count && i < 10; i++) {
@@ -133,7 +133,7 @@ void report_remarks(const struct result *result, const char *code_name)
             fprintf(stderr, "cloche: ran without %s: %s\n", result->layers[i].name, result->layers[i].detail);
     if (result->left_behind)
         fprintf(stderr, "cloche: something of the box could not be removed; `cloche reap` will do it\n");
-    remark_on_files(result);
+    report_files(result);
 }
 
 void report_error_json(const struct error *err)

@@ -12,6 +12,9 @@ void report_returned(const struct result *result);
  * stdout; there code_name (NULL: it has none) stands before each. */
 void report_remarks(const struct result *result, const char *code_name);
 
+/* What was not collected, and on a terminal how much was. */
+void report_files(const struct result *result);
+
 /* Bytes of a guest; made harmless when the descriptor is a terminal. */
 void report_text(int fd, const char *data, size_t length);
 

@@ -35,6 +35,9 @@ struct supervise_io {
     /* The box has ended, and goes when this returns: nobody may use it any more. The result is NULL when
      * there is none. May be NULL. */
     void (*ended)(void *data, struct box *box, struct result *result);
+    /* Asked when it has ended: a directory for its files, the asker's to close; -1: where the spec says. May
+     * be NULL. */
+    int (*target)(void *data);
     /* An INIT_INTERRUPT that was given to init has become a signal, pending or delivered. May be NULL. */
     void (*interrupted)(void *data);
     const struct supervise_word *word; /* may be NULL */

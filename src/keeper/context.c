@@ -20,12 +20,23 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { READY_MS = 20000, FAMILY_MS = 100 };
+enum {
+    READY_MS = 20000,
+    END_MS = 10000, /* for a box to be gone */
+    FAMILY_MS = 100,
+};
 
 bool context_wait(struct context *context, int64_t until_us)
 {
     struct timespec until = {.tv_sec = until_us / 1000000, .tv_nsec = until_us % 1000000 * 1000};
     return pthread_cond_timedwait(&context->changed, &context->lock, &until) == 0;
+}
+
+void context_wait_for_end(struct context *context)
+{
+    int64_t until_us = clock_monotonic_us() + END_MS * 1000;
+    while (!context->is_over && context_wait(context, until_us))
+        ;
 }
 
 void context_end(struct context *context, enum cause cause, const char *format, ...)
@@ -119,6 +130,15 @@ static void box_interrupted(void *data)
     pthread_mutex_unlock(&context->lock);
 }
 
+static int box_target(void *data)
+{
+    struct context *context = data;
+    pthread_mutex_lock(&context->lock);
+    int fd = context->target_fd < 0 ? -1 : fcntl(context->target_fd, F_DUPFD_CLOEXEC, 0);
+    pthread_mutex_unlock(&context->lock);
+    return fd;
+}
+
 /* What the supervisor cannot know: why it was told to cancel, and what its wall time is here. */
 static void explain_end(const struct context *context, struct result *result)
 {
@@ -147,6 +167,7 @@ struct supervise_io context_io(struct context *context)
                                  .started = context_box_started,
                                  .ended = context_box_ended,
                                  .interrupted = box_interrupted,
+                                 .target = box_target,
                                  .lifetime_ms = context->options.lifetime_ms};
 }
 
@@ -204,6 +225,33 @@ static int wait_for_box(struct context *context, struct error *err)
                : 0;
 }
 
+/* More of it was to be asked for. */
+static bool is_for_want_of_room(enum cause cause)
+{
+    return cause == CAUSE_memory || cause == CAUSE_pids || cause == CAUSE_disk;
+}
+
+/* Its channel was closed, most often because it is gone: how it went is the reason, and not that. */
+static int explain_early_end(struct context *context, struct error *err)
+{
+    char end[sizeof context->result->detail + 64];
+    pthread_mutex_lock(&context->lock);
+    context_wait_for_end(context);
+    int status = context->is_over ? context->status : 0;
+    const struct result *result = context->is_over ? context->result : NULL;
+    if (status < 0 && err)
+        *err = context->error;
+    else if (status == 0 && result && is_for_want_of_room(result->cause))
+        status = error_spec(err, cause_names[result->cause], "the interpreter ended before it was ready: %s",
+                            result_format_end(result, end, sizeof end));
+    else if (status == 0)
+        status =
+            error_host_told(err, -EPIPE, "the interpreter ended before it was ready: %s",
+                            result ? result_format_end(result, end, sizeof end) : "it closed its channel");
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
 static int wait_for_ready(struct context *context, struct error *err)
 {
     int64_t deadline_us = clock_monotonic_us() + READY_MS * 1000;
@@ -226,7 +274,7 @@ static int wait_for_ready(struct context *context, struct error *err)
             return error_host(err, -ETIMEDOUT, "the interpreter was not ready within %d s", READY_MS / 1000);
         status = context_read(context, err);
         if (status == -EPIPE)
-            return error_host(err, -EPIPE, "the interpreter ended before it was ready");
+            return explain_early_end(context, err);
         if (status < 0)
             return status;
     }
@@ -339,6 +387,7 @@ struct context *context_make(struct spec *spec, const struct policy *policy,
                                 .channel_fd = -1,
                                 .control_fd = -1,
                                 .stream_fd = {-1, -1},
+                                .target_fd = -1,
                                 .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
                                 .lock = PTHREAD_MUTEX_INITIALIZER};
     cpu_bill_hold(context->options.bill);
@@ -400,6 +449,33 @@ const struct result *context_result(struct context *context)
     return result;
 }
 
+int context_collect_into(struct context *context, int directory_fd, struct error *err)
+{
+    int copy = directory_fd < 0 ? -1 : fcntl(directory_fd, F_DUPFD_CLOEXEC, 0);
+    if (directory_fd >= 0 && copy < 0)
+        return error_host(err, -errno, "cannot keep the output directory");
+    pthread_mutex_lock(&context->lock);
+    int former = context->target_fd;
+    context->target_fd = copy;
+    pthread_mutex_unlock(&context->lock);
+    scope_close_fd(&former);
+    return 0;
+}
+
+int context_finish(struct context *context, const char *why, struct error *err)
+{
+    pthread_mutex_lock(&context->lock);
+    if (!context->is_over)
+        context_end(context, CAUSE_cancelled, "%s", why);
+    while (!context->is_over)
+        pthread_cond_wait(&context->changed, &context->lock);
+    int status = context->result ? 0 : context->status;
+    if (status < 0 && err)
+        *err = context->error;
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
 void context_cancel(struct context *context, const char *why)
 {
     pthread_mutex_lock(&context->lock);
@@ -419,6 +495,7 @@ void context_close(struct context *context)
         return; /* the kernel ends the forks of a box with it: it goes with the last of them */
     stop(context);
     scope_close_fd(&context->cancel_fd);
+    scope_close_fd(&context->target_fd);
     if (!context->shares_spec)
         spec_free(context->spec);
     if (context->parent)

@@ -185,6 +185,16 @@ enum isolation context_isolation(const struct context *context);
  * again. */
 int context_restart(struct context *context, struct error *err);
 
+/* When its box ends, however it does, what is in /data/output goes into this directory, by the rules of a run
+ * (keeper/collect.h); what was left out is in the result. The descriptor is copied; -1: where the spec says,
+ * and of a fork nowhere. Holds until it is changed; forks do not inherit it. */
+int context_collect_into(struct context *context, int directory_fd, struct error *err);
+
+/* Ends it, and waits until its box is gone and its files are collected: context_result tells more. It may be
+ * restarted, and is still to be closed. Not while a run is under way. A negative errno when the host failed,
+ * and there is no result. */
+int context_finish(struct context *context, const char *why, struct error *err);
+
 /* How a context came to its end; NULL while it lives. The context's, until it is restarted or closed. */
 const struct result *context_result(struct context *context);
 

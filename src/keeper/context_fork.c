@@ -127,6 +127,9 @@ static void *fork_main(void *data)
         context_box_started(context, &lease.box);
         status = supervise_run(&lease.box, &io, result, &err);
     }
+    scope_fd target = status == 0 ? io.target(io.data) : -1;
+    if (target >= 0)
+        status = lease_collect(&lease, target, result, &err);
     if (lease.box.engine && lease.box.pid > 0)
         lease.box.engine->stop(&lease.box);
     context_box_ended(context, &lease.box, status == 0 ? result : NULL);

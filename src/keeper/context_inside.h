@@ -53,6 +53,7 @@ struct context {
     int forks;            /* alive: its box must not end before theirs */
     int forked_boxes;     /* of those, that are being made or not gone yet: they use its box */
     bool is_closed;       /* by its caller; it goes with its last fork */
+    int target_fd;        /* where its files go when its box ends; -1: where the spec says */
     struct limits limits; /* of the validated spec */
     int runs;             /* since it was started */
     struct context_turn turn;
@@ -90,6 +91,9 @@ void context_release(struct context *context);
 
 /* Waits for `changed` until then; false when that time has come. Called with the lock held. */
 bool context_wait(struct context *context, int64_t until_us);
+
+/* Until the box is gone, as long as that may take. With the lock held. */
+void context_wait_for_end(struct context *context);
 
 /* Reads what the runner has said. 1: something came; 0: nothing for now; -EPIPE: the runner is gone. */
 int context_read(struct context *context, struct error *err);

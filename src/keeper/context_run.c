@@ -15,7 +15,6 @@
 
 enum {
     WATCH_US = 200000,
-    END_MS = 10000, /* for a box to be gone */
     DRY_PAUSE_US = 100,
     DRY_TRIES = 500,
 };
@@ -61,22 +60,39 @@ static bool is_output(const struct runner_event *event)
     return event->kind == RUNNER_stdout || event->kind == RUNNER_stderr || event->kind == RUNNER_result;
 }
 
-/* What of a run's own is told to the caller; what goes over its output limit is counted and left out. */
-static bool passes(struct context *context, const struct runner_event *event, struct talk *talk)
+/* At most so much of it, without half a character at the end. */
+static size_t cut(struct slice text, int64_t most)
+{
+    size_t length = most > 0 ? (size_t)most : 0;
+    for (int i = 0; i < 3 && length > 0 && ((unsigned char)text.data[length] & 0xC0) == 0x80; i++)
+        length--;
+    return length;
+}
+
+/* What of a run's own is told to the caller; what goes over its output limit is counted and left out. Text is
+ * cut; half a picture would be of no use to anybody. */
+static bool passes(struct context *context, struct runner_event *event, struct talk *talk)
 {
     if (!is_output(event))
         return true;
-    int64_t length = (int64_t)event->body.length;
-    if (talk->seen_bytes + length > context->limits.value[LIMIT_output_limit]) {
-        talk->outcome->truncated_bytes += length;
-        if (event->kind == RUNNER_stdout)
-            talk->outcome->truncated_stdout_bytes += length;
-        else if (event->kind == RUNNER_stderr)
-            talk->outcome->truncated_stderr_bytes += length;
-        return false;
+    int64_t limit = context->limits.value[LIMIT_output_limit], left = limit - talk->seen_bytes;
+    size_t length = event->body.length, kept = 0;
+    if ((int64_t)length <= left) {
+        talk->seen_bytes += (int64_t)length;
+        return true;
     }
-    talk->seen_bytes += length;
-    return true;
+    if (event->kind != RUNNER_result) {
+        kept = cut(event->body, left);
+        talk->seen_bytes = limit; /* nothing comes behind a hole */
+    }
+    int64_t left_out = (int64_t)(length - kept);
+    talk->outcome->truncated_bytes += left_out;
+    if (event->kind == RUNNER_stdout)
+        talk->outcome->truncated_stdout_bytes += left_out;
+    else if (event->kind == RUNNER_stderr)
+        talk->outcome->truncated_stderr_bytes += left_out;
+    event->body.length = kept;
+    return kept > 0;
 }
 
 /* As much as there is room for, without a cut character at the end. */
@@ -105,7 +121,7 @@ static void note(struct context *context, const struct runner_event *event)
 }
 
 /* True when it is what was waited for. */
-static bool take_event(struct context *context, const struct runner_event *event, struct talk *talk)
+static bool take_event(struct context *context, struct runner_event *event, struct talk *talk)
 {
     note(context, event);
     if (passes(context, event, talk) && talk->event)
@@ -161,14 +177,6 @@ static int converse(struct context *context, struct talk *talk, struct error *re
     }
 }
 
-/* Waits until the box is gone. With the lock held. */
-static void wait_for_end(struct context *context)
-{
-    int64_t until_us = clock_monotonic_us() + END_MS * 1000;
-    while (!context->is_over && context_wait(context, until_us))
-        ;
-}
-
 /* Its channel is closed: most often because it is dying, and then how it dies is the cause. One that only
  * closed its channel, or broke the protocol, is of no use, and is ended. */
 static void die(struct context *context, const struct error *reason, struct context_outcome *outcome)
@@ -179,7 +187,7 @@ static void die(struct context *context, const struct error *reason, struct cont
         ;
     context_end(context, CAUSE_cancelled, "%s",
                 reason->text[0] ? reason->text : "the interpreter closed its channel");
-    wait_for_end(context);
+    context_wait_for_end(context);
     outcome->died = true;
     outcome->cause = context->result ? context->result->cause : CAUSE_host_failure;
     outcome->status = outcome->cause == CAUSE_exit ? RUNNER_STATUS_exit : RUNNER_STATUS_error;
@@ -192,8 +200,9 @@ static int explain_death(const struct context *context, struct error *err)
 {
     const struct result *result = context->result;
     const char *why = context->ending_detail;
+    char end[sizeof result->detail + 64];
     if (context->is_over && result)
-        why = result->detail[0] ? result->detail : cause_meanings[result->cause];
+        why = result->detail[0] ? result->detail : result_format_end(result, end, sizeof end);
     else if (context->is_over)
         why = context->error.text;
     error_spec(err, "context", "the context has ended: %s", why);
@@ -274,7 +283,7 @@ static int begin(struct context *context, int64_t run, struct error *err)
     pthread_mutex_lock(&context->lock);
     wait_for_signals(context);
     if (context->is_ending)
-        wait_for_end(context);
+        context_wait_for_end(context);
     if (context->is_ending || context->is_over) {
         status = explain_death(context, err);
     } else if (run && context->runs >= context->options.runs_max) {

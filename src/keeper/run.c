@@ -51,8 +51,10 @@ static const struct supervise_io silent_io = {.forward_fd = {-1, -1}, .cancel_fd
 static int collect_step(const struct run *run, const struct step *step, struct lease *lease,
                         struct result *result, struct error *err)
 {
-    if (!step->artifact)
-        return lease_collect(lease, run->target_fd, result, err);
+    if (!step->artifact) {
+        scope_fd chosen = step->io->target ? step->io->target(step->io->data) : -1;
+        return lease_collect(lease, chosen >= 0 ? chosen : run->target_fd, result, err);
+    }
     if (lease->box.scratch_fd < 0 || result->cause != CAUSE_exit || result->exit_code != 0)
         return 0;
     scope_fd output = file_open_directory(lease->box.scratch_fd, "output");

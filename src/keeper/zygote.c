@@ -17,6 +17,7 @@ enum {
     READY_MS = 20000,
     PRELOAD_MS = 120000,
     MEASURE_MS = 1000,
+    GRACE_MS = 1000,        /* between the end of its channel and its own */
     FOREVER_MS = INT32_MAX, /* 24 days: it is rotated long before */
 };
 
@@ -37,6 +38,7 @@ struct zygote {
     int64_t debt_bytes;   /* how much that is, measured on the first of them; -1: not yet */
     int forks;            /* being made, or not gone yet */
     bool is_over;
+    bool is_told; /* how it came to its end, in what follows */
     int status;
     struct error error;
     struct result *result;
@@ -138,10 +140,33 @@ static void *zygote_main(void *data)
     zygote->status = status;
     zygote->error = err;
     zygote->result = result;
-    zygote->is_over = true;
+    zygote->is_over = zygote->is_told = true;
     pthread_cond_broadcast(&zygote->changed);
     pthread_mutex_unlock(&zygote->lock);
     return NULL;
+}
+
+/* Of a box that has ended, or is about to: how, and not only that it is gone. */
+static int explain_end(struct zygote *zygote, struct error *err)
+{
+    char end[sizeof zygote->result->detail + 64];
+    int64_t until_us = clock_monotonic_us() + GRACE_MS * 1000;
+    uint64_t one = 1;
+    pthread_mutex_lock(&zygote->lock);
+    while (!zygote->is_told && clock_monotonic_us() < until_us)
+        clock_wait(&zygote->changed, &zygote->lock, GRACE_MS);
+    if (!zygote->is_told) /* it only closed its channel: it would be waited for in vain */
+        (void)!write(zygote->cancel_fd, &one, sizeof one);
+    while (!zygote->is_told)
+        pthread_cond_wait(&zygote->changed, &zygote->lock);
+    int status = zygote->status;
+    if (status < 0 && err)
+        *err = zygote->error;
+    else if (status == 0)
+        status = error_host_told(err, -EPIPE, "the zygote ended before it was ready: %s",
+                                 result_format_end(zygote->result, end, sizeof end));
+    pthread_mutex_unlock(&zygote->lock);
+    return status;
 }
 
 static int await_box(struct zygote *zygote, struct error *err)
@@ -150,26 +175,29 @@ static int await_box(struct zygote *zygote, struct error *err)
     while (!zygote->box && !zygote->is_over)
         pthread_cond_wait(&zygote->changed, &zygote->lock);
     bool is_over = zygote->is_over;
-    int status = zygote->status;
-    if (is_over && status < 0 && err)
-        *err = zygote->error;
     pthread_mutex_unlock(&zygote->lock);
     if (is_over)
-        return status < 0 ? status : error_host(err, -EPIPE, "the zygote ended before it began");
+        return explain_end(zygote, err);
     return zygote->link.fd < 0 ? error_host(err, -EMFILE, "no descriptors for a zygote") : 0;
+}
+
+static int await_ready(struct zygote *zygote, int timeout_ms, struct error *err)
+{
+    int status = runner_link_await_ready(&zygote->link, timeout_ms, err);
+    return status == -EPIPE ? explain_end(zygote, err) : status;
 }
 
 static int preload(struct zygote *zygote, const struct string_list *modules, struct error *err)
 {
     scope_buffer frame = {0};
-    int status = runner_link_await_ready(&zygote->link, READY_MS, err);
+    int status = await_ready(zygote, READY_MS, err);
     if (status < 0)
         return status;
     note_base(zygote);
     status = runner_write_preload(&frame, modules, true);
     if (status == 0)
         status = runner_link_send(&zygote->link, &frame, NULL, 0);
-    if (status == 0 && (status = runner_link_await_ready(&zygote->link, PRELOAD_MS, err)) < 0)
+    if (status == 0 && (status = await_ready(zygote, PRELOAD_MS, err)) < 0)
         return status;
     frame.length = 0;
     if (status == 0)
@@ -177,7 +205,7 @@ static int preload(struct zygote *zygote, const struct string_list *modules, str
     if (status == 0)
         status = runner_link_send(&zygote->link, &frame, NULL, 0);
     return status < 0 ? error_host(err, status, "the zygote cannot be told what to do")
-                      : runner_link_await_ready(&zygote->link, READY_MS, err);
+                      : await_ready(zygote, READY_MS, err);
 }
 
 int zygote_open(struct spec *spec, const struct policy *policy, const struct string_list *modules,

@@ -127,6 +127,21 @@ API const char *cloche_result_cause(const struct cloche_result *result)
     return cause_names[inner_result(result)->cause];
 }
 
+API const char *cloche_result_detail(const struct cloche_result *result)
+{
+    return inner_result(result)->detail;
+}
+
+API int64_t cloche_result_peak_memory_bytes(const struct cloche_result *result)
+{
+    return inner_result(result)->usage.peak_memory_bytes;
+}
+
+API int64_t cloche_result_cpu_us(const struct cloche_result *result)
+{
+    return inner_result(result)->usage.cpu_user_us + inner_result(result)->usage.cpu_system_us;
+}
+
 API int cloche_result_exit_code(const struct cloche_result *result)
 {
     return inner_result(result)->exit_code;

@@ -1,6 +1,8 @@
 /* The public API: contexts. */
 #include "library/library_inside.h"
 
+#include "base/scope.h"
+#include "base/file.h"
 #include "keeper/context.h"
 
 #include <errno.h>
@@ -8,70 +10,95 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The policy of a family of contexts: a fork needs it as long as its parent, whichever is closed first. */
-struct shared_policy {
+/* What a context shares with its forks, which need it as long as their parent, whichever is closed first. */
+struct family {
     struct policy policy;
+    struct cloche_context_options options;
     pthread_mutex_t lock;
     int references;
 };
 
 struct cloche_context {
     struct context *context;
-    struct shared_policy *policy;
-    struct cloche_context_options options;
+    struct family *family;
 };
 
-static struct shared_policy *policy_share(struct shared_policy *policy)
+static struct family *family_share(struct family *family)
 {
-    pthread_mutex_lock(&policy->lock);
-    policy->references++;
-    pthread_mutex_unlock(&policy->lock);
-    return policy;
+    pthread_mutex_lock(&family->lock);
+    family->references++;
+    pthread_mutex_unlock(&family->lock);
+    return family;
 }
 
-static void policy_release(struct shared_policy *policy)
+static void family_release(struct family *family)
 {
-    if (!policy)
+    if (!family)
         return;
-    pthread_mutex_lock(&policy->lock);
-    bool is_last = --policy->references == 0;
-    pthread_mutex_unlock(&policy->lock);
+    pthread_mutex_lock(&family->lock);
+    bool is_last = --family->references == 0;
+    pthread_mutex_unlock(&family->lock);
     if (!is_last)
         return;
-    policy_free(&policy->policy);
-    pthread_mutex_destroy(&policy->lock);
-    free(policy);
+    policy_free(&family->policy);
+    pthread_mutex_destroy(&family->lock);
+    free(family);
 }
 
-static struct shared_policy *policy_new(const char *path, struct error *err)
+static struct family *family_new(const struct cloche_context_options *options, struct error *err)
 {
-    struct shared_policy *policy = calloc(1, sizeof *policy);
-    if (!policy) {
+    struct family *family = calloc(1, sizeof *family);
+    if (!family) {
         error_host(err, -ENOMEM, "no memory for a context");
         return NULL;
     }
-    pthread_mutex_init(&policy->lock, NULL);
-    policy->references = 1;
-    if (policy_load(path, &policy->policy, err) == 0)
-        return policy;
-    policy_release(policy);
+    pthread_mutex_init(&family->lock, NULL);
+    family->references = 1;
+    if (options)
+        family->options = *options;
+    if (policy_load(family->options.config_path, &family->policy, err) == 0)
+        return family;
+    family_release(family);
     return NULL;
 }
 
 static void bridge_output(void *data, enum supervise_stream stream, const char *bytes, size_t length)
 {
-    const struct cloche_context *context = data;
-    if (context->options.output)
-        context->options.output(context->options.data, stream == STREAM_STDOUT ? 1 : 2, bytes, length);
+    const struct cloche_context_options *options = data;
+    options->output(options->data, stream == STREAM_STDOUT ? 1 : 2, bytes, length);
 }
 
-static struct context_options inner_options(struct cloche_context *context)
+static void bridge_usage(void *data, const struct context_usage *usage)
 {
-    return (struct context_options){.lifetime_ms = context->options.lifetime_ms,
-                                    .idle_ms = context->options.idle_ms,
-                                    .runs_max = context->options.runs_max,
-                                    .output = bridge_output,
-                                    .data = context};
+    const struct cloche_context_options *options = data;
+    const struct cloche_usage told = {.run = usage->run,
+                                      .elapsed_us = usage->elapsed_us,
+                                      .wall_limit_us = usage->wall_limit_us,
+                                      .cpu_us = usage->cpu_us,
+                                      .cpu_limit_us = usage->cpu_limit_us,
+                                      .silent_us = usage->silent_us,
+                                      .fraction = usage->fraction,
+                                      .text = usage->text,
+                                      .memory_bytes = usage->memory_bytes,
+                                      .peak_memory_bytes = usage->peak_memory_bytes,
+                                      .pids = usage->pids,
+                                      .disk_bytes = usage->disk_bytes,
+                                      .runs = usage->runs,
+                                      .runs_max = usage->runs_max,
+                                      .age_us = usage->age_us,
+                                      .lifetime_us = usage->lifetime_us};
+    options->watch(options->data, &told);
+}
+
+static struct context_options inner_options(struct family *family)
+{
+    const struct cloche_context_options *options = &family->options;
+    return (struct context_options){.lifetime_ms = options->lifetime_ms,
+                                    .idle_ms = options->idle_ms,
+                                    .runs_max = options->runs_max,
+                                    .output = options->output ? bridge_output : NULL,
+                                    .watch = options->watch ? bridge_usage : NULL,
+                                    .data = &family->options};
 }
 
 static int finish(int status, const struct error *error, struct cloche_error *err)
@@ -86,20 +113,18 @@ API int cloche_context_open(struct cloche_spec *spec, const struct cloche_contex
 {
     struct error error = {0};
     struct cloche_context *made = calloc(1, sizeof *made);
-    if (made && options)
-        made->options = *options;
     if (made)
-        made->policy = policy_new(made->options.config_path, &error);
-    if (!made || !made->policy) {
+        made->family = family_new(options, &error);
+    if (!made || !made->family) {
         spec_free((struct spec *)spec);
         free(made);
         return finish(error.code < 0 ? error.code : error_host(&error, -ENOMEM, "no memory for a context"),
                       &error, err);
     }
-    const struct context_options inner = inner_options(made);
-    int status = context_open((struct spec *)spec, &made->policy->policy, &inner, &made->context, &error);
+    const struct context_options inner = inner_options(made->family);
+    int status = context_open((struct spec *)spec, &made->family->policy, &inner, &made->context, &error);
     if (status < 0) {
-        policy_release(made->policy);
+        family_release(made->family);
         free(made);
         return finish(status, &error, err);
     }
@@ -204,14 +229,13 @@ API int cloche_context_restart(struct cloche_context *context, struct cloche_err
     return finish(context_restart(context->context, &error), &error, err);
 }
 
-/* A fork writes for whom its parent writes for. */
+/* A fork speaks to whom its parent speaks to. */
 static struct cloche_context *wrap_fork(const struct cloche_context *parent)
 {
     struct cloche_context *made = calloc(1, sizeof *made);
     if (!made)
         return NULL;
-    made->policy = policy_share(parent->policy);
-    made->options = parent->options;
+    made->family = family_share(parent->family);
     return made;
 }
 
@@ -222,10 +246,10 @@ API int cloche_context_fork(struct cloche_context *context, struct cloche_contex
     struct cloche_context *made = wrap_fork(context);
     if (!made)
         return finish(error_host(&error, -ENOMEM, "no memory for a fork"), &error, err);
-    const struct context_options inner = inner_options(made);
+    const struct context_options inner = inner_options(made->family);
     int status = context_fork(context->context, &inner, &made->context, &error);
     if (status < 0) {
-        policy_release(made->policy);
+        family_release(made->family);
         free(made);
         return finish(status, &error, err);
     }
@@ -259,7 +283,7 @@ cloche_context_run_branches(struct cloche_context *context, struct cloche_branch
     }
     free(items);
     if (made && !made->context) {
-        policy_release(made->policy);
+        family_release(made->family);
         free(made);
         made = NULL;
     }
@@ -268,11 +292,31 @@ cloche_context_run_branches(struct cloche_context *context, struct cloche_branch
     return finish(status, &error, err);
 }
 
+API const struct cloche_result *cloche_context_result(struct cloche_context *context)
+{
+    return (const struct cloche_result *)context_result(context->context);
+}
+
+API int cloche_context_finish(struct cloche_context *context, const char *output_directory,
+                              struct cloche_error *err)
+{
+    struct error error = {0};
+    scope_fd directory = output_directory ? file_open_target(output_directory, &error) : -1;
+    int status = output_directory && directory < 0 ? directory : 0;
+    if (status == 0 && output_directory)
+        status = context_collect_into(context->context, directory, &error);
+    if (status == 0)
+        status = context_finish(context->context, "it was finished", &error);
+    if (status == 0 && output_directory)
+        status = context_collect_into(context->context, -1, &error); /* not what comes after a restart */
+    return finish(status, &error, err);
+}
+
 API void cloche_context_close(struct cloche_context *context)
 {
     if (!context)
         return;
     context_close(context->context);
-    policy_release(context->policy);
+    family_release(context->family);
     free(context);
 }

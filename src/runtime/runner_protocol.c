@@ -243,6 +243,8 @@ static json_t *order_header(const struct runner_order *order)
                                       json_stringn(order->stdin_text->data, order->stdin_text->length));
     if (order->name)
         status |= json_object_set_new(header, "name", json_string(order->name));
+    if (order->is_typed)
+        status |= json_object_set_new(header, "typed", json_true());
     if (status == 0)
         return header;
     json_decref(header);

@@ -98,6 +98,7 @@ struct runner_order {
     const struct slice *stdin_text; /* NULL: none is given */
     const struct string_list *arguments;
     const char *name; /* in tracebacks; NULL: the runner's own choice */
+    bool is_typed;    /* line by line: every value is shown, and figures stay open */
 };
 
 /* Appends the frame that starts a run. -EINVAL for text that is not UTF-8, -EFBIG for more than a frame

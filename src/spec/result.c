@@ -129,6 +129,19 @@ void result_take_vet(struct result *result, json_t *report)
     result->vet = report;
 }
 
+const char *result_format_end(const struct result *result, char *into, size_t size)
+{
+    const char *name = result->signal ? sigabbrev_np(result->signal) : NULL;
+    if (result->cause == CAUSE_exit)
+        snprintf(into, size, "exit %d", result->exit_code);
+    else if (result->cause == CAUSE_signal)
+        snprintf(into, size, name ? "signal %d (SIG%s)" : "signal %d", result->signal, name);
+    else
+        snprintf(into, size, "%s, %s", cause_names[result->cause],
+                 result->detail[0] ? result->detail : cause_meanings[result->cause]);
+    return into;
+}
+
 int result_exit_status(const struct result *result)
 {
     if (result->cause == CAUSE_vetted)

@@ -116,6 +116,10 @@ int result_add_layer(struct result *result, const char *name, bool active, const
  * UTF-8 are replaced by U+FFFD in `stdout` and `stderr`, and the exact bytes given in base64 beside them. */
 char *result_to_json(const struct result *result, bool pretty);
 
+/* How it ended, in a few words: "exit 3", "signal 11 (SIGSEGV)", "memory, the memory limit was reached".
+ * Returns `into`. */
+const char *result_format_end(const struct result *result, char *into, size_t size);
+
 /* What `cloche run` exits with for this result. */
 int result_exit_status(const struct result *result);
 

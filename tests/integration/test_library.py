@@ -65,6 +65,13 @@ def test_example_of_forks_works():
     assert sorted(done.stdout.splitlines()) == ["branch 0: 45", "branch 1: 11"] and done.returncode == 0, done
 
 
+def test_example_of_a_watched_context_works(tmp_path):
+    done = subprocess.run([box.BUILD / "example-watch-context", tmp_path / "results"], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["run 1 of 20: 50 % half, within its limits", "it died: signal, signal 9, peak known",
+                                        "it was finished: table.csv"] and done.returncode == 0, done
+    assert (tmp_path / "results" / "table.csv").read_text() == "1,2"
+
+
 def test_example_is_about_thirty_lines():
     assert 20 <= len(EXAMPLE.read_text().splitlines()) <= 40
 
@@ -101,7 +108,7 @@ def test_only_the_public_names_are_exported(prefix):
 
 def test_headers_stand_alone_and_in_cplusplus(prefix, tmp_path):
     include = next(path for path in prefix.rglob("cloche.h")).parent.parent
-    for header in ("cloche", "error", "result", "run", "spec"):
+    for header in ("cloche", "context", "error", "pool", "result", "run", "spec"):
         source = tmp_path / f"{header}.c"
         source.write_text(f"#include <cloche/{header}.h>\n#include <cloche/{header}.h>\nint main(void) {{ return 0; }}\n")
         for compiler, standard in (("gcc", "-std=c99"), ("g++", "-std=c++11")):

@@ -14,9 +14,15 @@ import box
 import pytest
 
 
-def session(text, *options, engine="container", directory=None):
+def script(text, *options, engine="container", directory=None):
+    """What comes through a pipe, as a file would be."""
     return subprocess.run([box.CLOCHE, "repl", "--isolation", engine, *options], input=text, text=True, timeout=60,
                           capture_output=True, cwd=directory)
+
+
+def session(text, *options, **how):
+    """As if somebody typed it."""
+    return script(text, "--lines", *options, **how)
 
 
 def test_values_blocks_and_errors(engine):
@@ -31,7 +37,48 @@ def test_input_that_ends_inside_a_block_is_run(engine):
 
 def test_exit_and_quit_end_the_session():
     assert session("print(1)\nexit()\nprint(2)\n").stdout == "1\n"
+    done = session("print(1)\nimport sys; sys.exit('no data')\nprint(2)\n")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "1\n", "no data\n")
     assert session("print(1)\n:quit\nprint(2)\n").stdout == "1\n"
+
+
+def test_pipe_is_one_piece_with_empty_lines_where_a_file_may_have_them(engine):
+    done = script("class A:\n    x = 20\n\n    y = 21\n\nA.x\nif A.x:\n    1\n\nelse:\n    2\nA.y", engine=engine)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "20\n21\n", "")
+
+
+def test_orders_stand_between_the_pieces_of_a_pipe_and_not_in_texts():
+    done = script("x = 1\n:fork\nx = 2\n:back\nprint(x)\ns = \"\"\"\n:quit\n\"\"\"\nprint(s)\n:quit\nprint('never')\n")
+    assert (done.returncode, done.stdout) == (0, "1\n\n:quit\n\n"), done
+
+
+@pytest.mark.parametrize("text,status,said", [
+    ("print(1)\n1 / 0\nprint(2)\n:limits\n", 1, "ZeroDivisionError"), ("print(1)\nimport sys\nsys.exit(4)\nprint(2)\n", 4, ""),
+    ("print(1)\nimport sys\nsys.exit('no data')\n", 1, "no data\n"), ("print(1)\nimport os\nos._exit(3)\n:limits\n", 3, "died: exit 3\n"),
+    ("print(1)\nimport os\nos.kill(os.getpid(), 11)\n", 139, "died: signal 11 (SIGSEGV)\n"), ("print(1)\nexit(251)\n", 249, ""),
+    ("print(1)\nimport time\ntime.sleep(30)\n:limits\n", 137, "its time is over (--wall)")])
+def test_pipe_ends_at_the_first_error_with_its_status(text, status, said, engine):
+    done = script(text, "--wall", "1500ms", engine=engine)
+    assert (done.returncode, done.stdout) == (status, "1\n") and said in done.stderr, done
+
+
+def test_interrupted_pipe_is_not_run_by_half():
+    with subprocess.Popen([box.CLOCHE, "repl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=0) as repl:
+        repl.stdin.write("print('on')\n:help\nprint('half')\n")
+        assert repl.stdout.readline() == "on\n" and repl.stdout.readline().startswith(":help")
+        os.kill(repl.pid, signal.SIGINT)
+        time.sleep(0.3)
+        out, _ = repl.communicate(timeout=30)
+        assert repl.returncode == 130 and "half" not in out, out
+
+
+def test_interrupt_ends_what_came_through_a_pipe():
+    with subprocess.Popen([box.CLOCHE, "repl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=0) as repl:
+        repl.stdin.write("import time\nprint('on')\ntime.sleep(20)\n:help\n")
+        assert repl.stdout.readline() == "on\n"
+        os.kill(repl.pid, signal.SIGINT)
+        out, err = repl.communicate(timeout=30)
+        assert (repl.returncode, out) == (130, "") and "KeyboardInterrupt" in err
 
 
 def test_figures_are_saved_beside_what_is_there(tmp_path):
@@ -42,6 +89,64 @@ def test_figures_are_saved_beside_what_is_there(tmp_path):
     assert (tmp_path / "cloche-2.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_figure_grows_line_by_line(tmp_path):
+    done = session("import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nn = ax.plot([1, 2])\nt = plt.title('x')\n1\nplt.savefig('saved.png')\n"
+                   "len(set(map(tuple, plt.imread('saved.png').reshape(-1, 4)))) > 2\n", "--save", str(tmp_path / "made" / "here"))
+    assert done.stdout.splitlines()[-2:] == ["1", "True"] and done.stdout.count("saved as") == 2, done
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in (tmp_path / "made" / "here").iterdir())
+
+
+def test_texts_with_a_form_are_shown_as_text(tmp_path):
+    done = session("import cloche\ncloche.Markdown('*m*')\ncloche.Latex('$x$')\ncloche.JSON({'k': 1})\n"
+                   "class Foreign:\n    _repr_markdown_ = lambda self: '*f*'\n\nForeign()\n", directory=tmp_path)
+    assert done.stdout == "*m*\n$x$\n{\"k\": 1}\n*f*\n" and os.listdir(tmp_path) == [], done
+
+
+def test_files_of_the_session_are_collected(tmp_path, engine):
+    where = tmp_path / "new" / "out"
+    done = script("import os\nopen('r.csv', 'w').write('1,2');\nos.mkdir('d'); open('d/a', 'w').write('a'); os.symlink('/etc/passwd', 'link')\n",
+                  "-o", str(where), engine=engine)
+    assert sorted(str(path.relative_to(where)) for path in where.rglob("*")) == ["d", "d/a", "r.csv"], done
+    assert (where / "r.csv").read_text() == "1,2" and "not collected: link: not a regular file" in done.stderr, done
+
+
+def test_limits_of_collection_hold_for_a_session(tmp_path):
+    done = script("for n in range(4): open(str(n), 'w').close()\n:limits\n", "--output", str(tmp_path), "--collect-files", "2")
+    assert len(os.listdir(tmp_path)) == 2 and done.stderr.count("more files than collect_files allows") == 2, done
+    assert "collect_files" in done.stdout and "collect_files" not in script(":limits\n").stdout
+
+
+def test_files_are_collected_before_an_interpreter_is_replaced_and_of_the_branch_that_was_kept(tmp_path):
+    done = session("def w(name): open(name, 'w').close()\n\nw('restarted')\n:restart\ndef w(name): open(name, 'w').close()\n\n"
+                   "w('died')\nimport os; os._exit(3)\ndef w(name): open(name, 'w').close()\n\nw('shared')\n:fork\nw('lost')\n:back\nw('kept')\n",
+                   "--output", str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == ["died", "kept", "restarted", "shared"], done
+
+
+def test_pictures_lie_where_the_files_go(tmp_path):
+    done = script("import matplotlib.pyplot as plt\nplt.plot([1, 2]);\nplt.savefig('own.png')\n", "--output", str(tmp_path))
+    assert sorted(os.listdir(tmp_path)) == ["cloche-1.png", "own.png"], done
+
+
+def test_output_that_cannot_be_had_starts_nothing(tmp_path):
+    (tmp_path / "file").write_text("")
+    for option in ("--output", "--save"):
+        done = script("print(1)\n", option, str(tmp_path / "file" / "d"))
+        assert done.returncode == box.HOST_FAILURE and done.stdout == "" and "file/d" in done.stderr, done
+
+
+def test_output_over_the_limit_is_cut_and_not_dropped(engine):
+    done = script("print('x' * 20_000)\n", "--output-limit", "5000", engine=engine)
+    assert done.stdout == "x" * 5000 and "15001 bytes of output were left out" in done.stderr, done
+    done = script("print('\u20ac' * 20_000)\n", "--output-limit", "5000", engine=engine)
+    assert done.stdout == "\u20ac" * 1666, done  # and no character is cut
+
+
+def test_interpreter_that_finds_no_room_says_so():
+    done = script("", "--memory", "8M")
+    assert done.returncode == box.BAD_SPEC and "the interpreter ended before it was ready: memory, the memory limit was reached" in done.stderr, done
+
+
 def test_data_frames_are_shown_as_text(tmp_path):
     done = session("import pandas as pd\npd.DataFrame({'a': [1, 2]})\n", directory=tmp_path)
     assert "0  1" in done.stdout and os.listdir(tmp_path) == []
@@ -49,7 +154,7 @@ def test_data_frames_are_shown_as_text(tmp_path):
 
 def test_death_is_told_and_a_new_interpreter_started(engine):
     done = session("x = 1\nimport os; os._exit(3)\ntry: x\nexcept NameError: print('gone')\n\n", engine=engine)
-    assert "the interpreter died" in done.stderr and "gone" in done.stdout, done
+    assert "the interpreter died: exit 3\n" in done.stderr and "gone" in done.stdout, done
 
 
 def test_memory_limit_is_named():
@@ -184,7 +289,7 @@ def below(pid):
 
 
 def test_nothing_of_the_points_is_left_after_the_session():
-    repl = subprocess.Popen([box.CLOCHE, "repl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    repl = subprocess.Popen([box.CLOCHE, "repl", "--lines"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     repl.stdin.write("x = 1\n:fork a\n:back a\n:fork b\n:back a\nprint('there')\n")
     repl.stdin.flush()
     assert repl.stdout.readline() == "there\n"
@@ -200,6 +305,7 @@ def test_nothing_of_the_points_is_left_after_the_session():
 def test_pipe_ends_when_the_runs_are_used_up():
     done = session("print(1)\nprint(2)\nprint(3)\nprint(4)\n", "--runs", "2")
     assert done.stdout == "1\n2\n" and done.stderr.count("all its 2 runs") == 1
+    assert done.returncode == box.BAD_SPEC  # there were more
 
 
 def test_run_that_uses_up_its_cpu_is_interrupted():
@@ -208,7 +314,7 @@ def test_run_that_uses_up_its_cpu_is_interrupted():
 
 
 def test_idle_interpreter_ends_and_is_replaced():
-    repl = subprocess.Popen([box.CLOCHE, "repl", "--idle", "500ms"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    repl = subprocess.Popen([box.CLOCHE, "repl", "--lines", "--idle", "500ms"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
     repl.stdin.write("x = 1\n")
     repl.stdin.flush()
@@ -456,3 +562,9 @@ def test_orders_on_a_terminal(terminal):
     one.type(INTERRUPT)
     one.until(PROMPT)
     assert one.end(b":quit\n") == 0
+
+
+def test_exit_status_is_that_of_exit_on_a_terminal(terminal):
+    one = terminal()
+    one.say(b"1 / 0", rb"ZeroDivisionError")
+    assert one.end(b"exit(4)\n") == 4

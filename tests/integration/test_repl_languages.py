@@ -9,6 +9,11 @@ import pytest
 
 
 def session(language, text, *options, engine="container"):
+    """As if somebody typed it."""
+    return script(language, text, "--lines", *options, engine=engine)
+
+
+def script(language, text, *options, engine="container"):
     return subprocess.run([box.CLOCHE, "repl", "--language", language, "--isolation", engine, *options], input=text, text=True,
                           timeout=60, capture_output=True)
 
@@ -36,8 +41,16 @@ def test_bash_state_blocks_and_errors(engine):
 @pytest.mark.parametrize("language,text", [("javascript", "console.log(1)\nprocess.exit(3)\nconsole.log(2)\n"), ("bash", "echo 1\nexit 3\necho 2\n"),
                                            ("bash", "echo 1; set -e\nfalse\necho 2\n")])
 def test_exit_ends_the_session(language, text, engine):
-    done = session(language, text, engine=engine)
-    assert (done.returncode, done.stdout) == (0, "1\n"), done
+    for done in (session(language, text, engine=engine), script(language, text, engine=engine)):
+        assert (done.returncode, done.stdout) == (1 if "set -e" in text else 3, "1\n"), done
+
+
+@pytest.mark.parametrize("language,text,status,shown", [
+    ("javascript", "console.log(1)\nthrow new Error('no')\nconsole.log(2)\n", 1, "1\n"), ("javascript", "function f() {\n\n  return 1\n}\nf()\n", 0, "1\n"),
+    ("bash", "echo 1\nfalse\n", 1, "1\n"), ("bash", "no-such-command; echo 1\n: ${x:=5}\n:limit\necho $x\n", 0, "1\n5\n")])
+def test_pipe_is_one_piece_and_its_status_is_that_of_the_code(language, text, status, shown, engine):
+    done = script(language, text, engine=engine)
+    assert (done.returncode, done.stdout) == (status, shown), done
 
 
 @pytest.mark.parametrize("language,busy,following", [
@@ -51,7 +64,7 @@ def test_run_that_takes_too_long_is_interrupted_and_its_state_stays(language, bu
 
 @pytest.mark.parametrize("language,busy,following", [("javascript", "console.log('on'); while (true);", "'alive'"), ("bash", "echo on; sleep 100", "echo \"'alive'\"")])
 def test_interrupt_from_outside(language, busy, following, engine):
-    with subprocess.Popen([box.CLOCHE, "repl", "--language", language, "--isolation", engine], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    with subprocess.Popen([box.CLOCHE, "repl", "--lines", "--language", language, "--isolation", engine], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, bufsize=0) as process:
         process.stdin.write(f"{busy}\n{following}\n")
         assert process.stdout.readline() == "on\n"

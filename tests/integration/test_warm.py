@@ -429,7 +429,8 @@ def test_a_zygote_that_cannot_be_made_is_told_and_tried_again(no_keeper, tmp_pat
     directory = tempfile.mkdtemp(dir="/tmp")
     os.chmod(directory, 0o777)
     places = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path), "CLOCHE_KEEPER": f"{directory}/socket"}
-    process = subprocess.Popen([box.CLOCHE, "keep", "--quiet"], user=65534, group=65534, extra_groups=[], env={**os.environ, **places})
+    told = open(tmp_path / "told", "w+")
+    process = subprocess.Popen([box.CLOCHE, "keep"], user=65534, group=65534, extra_groups=[], env={**os.environ, **places}, stderr=told)
     try:
         deadline, failures = time.monotonic() + 20, 0
         while failures < 2:
@@ -441,6 +442,8 @@ def test_a_zygote_that_cannot_be_made_is_told_and_tried_again(no_keeper, tmp_pat
         process.terminate()
         process.wait()
         shutil.rmtree(directory)
+    told.seek(0)
+    assert re.search("not warm yet: .*(cloche|cgroup)", said := told.read()) and "Broken pipe" not in said, said
 
 
 def test_a_second_keeper_is_refused(no_keeper):

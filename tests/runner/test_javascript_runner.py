@@ -348,6 +348,7 @@ def test_display_objects(javascript):
               ("text/html", b"<i>"), ("application/json", b'{"a":1}'), ("text/plain", b"7"), ("text/latex", b"$x$"), ("image/png", b"\x89P")]
     assert [bundle.get(kind) for bundle, (kind, _) in zip(shown, wanted)] == [content for _, content in wanted]
     assert [kind for kind, _ in ended.results] == ["display"] * 8 + ["value"]
+    assert [shown[at]["text/plain"] for at in (1, 2, 7)] == [b"*m*", b'{"k":[1]}', b"$x$"]  # to be read where nothing draws it
     assert javascript.run("require('cloche').display === display").value == "true"
     assert error_of(javascript.run("display(1, {mime: 'nonsense'})"))["name"] == "TypeError"
 

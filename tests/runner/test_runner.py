@@ -76,6 +76,12 @@ def test_error_has_name_value_and_a_clean_traceback(context):
     assert context.run("'still here'").value == "'still here'"
 
 
+def test_error_is_marked_where_it_is(context):
+    for code in ("1 + 1 / 0", "1 + 1 / 0\n", "\x0c\n1 + 1 / 0"):  # a line without an end, and one that is none
+        trace = context.run(code).end["error"]["traceback"].splitlines()
+        assert trace[2:4] == ["    1 + 1 / 0", "        ~~^~~"], trace
+
+
 def test_error_in_a_chain_is_clean_too(context):
     error = context.run("try:\n    [][1]\nexcept IndexError as e:\n    raise KeyError('x') from e").end["error"]
     assert "IndexError" in error["traceback"] and "direct cause" in error["traceback"]
@@ -328,3 +334,77 @@ def test_completeness_of_what_is_typed(context, code, state):
     context.send({"type": "complete"}, code.encode())
     header, _ = context.receive()
     assert (header["type"], header["text"]) == ("completeness", state)
+
+
+# ---- what is typed, line by line ----
+
+def pictures(ended):
+    return [bundle["image/png"] for _, bundle in ended.results if "image/png" in bundle]
+
+
+def test_figure_is_a_picture_as_value_and_by_display(context):
+    ended = context.run("import matplotlib.pyplot as plt\nfig, ax = plt.subplots(); n = ax.plot([1, 2])\ndisplay(fig)\nfig")
+    assert [kind for kind, bundle in ended.results if "image/png" in bundle] == ["display", "value"]  # and not once more at the end
+    assert all(picture.startswith(PNG) for picture in pictures(ended))
+    assert context.run("plt.get_fignums()").value == "[]"
+    assert len(pictures(context.run("fig"))) == 1  # closed, but still a figure
+
+
+def test_figure_that_is_typed_line_by_line_is_shown_when_it_changed(context):
+    def shown(code):
+        return pictures(context.run(code, typed=True))
+
+    assert not shown("import matplotlib.pyplot as plt") and not shown("fig, ax = plt.subplots()")  # nothing is in it yet
+    first = shown("n = ax.plot([1, 2])")
+    assert len(first) == 1 and not shown("1 + 1") and not shown("plt.savefig('p.png')")
+    second = shown("t = plt.title('x')")
+    assert len(second) == 1 and second != first
+    assert len(shown("t = plt.title('y'); plt.savefig('p.png')")) == 1  # to save is not to show
+    assert not shown("1")
+    assert context.run("len(set(map(tuple, plt.imread('p.png').reshape(-1, 4)))) > 2", typed=True).value == "True"  # not blank
+    assert len(shown("fig.show()")) == 1 and len(shown("plt.show()")) == 1
+    assert not shown("1") and context.run("plt.get_fignums()", typed=True).value == "[]"
+    ended = context.run("n = plt.plot([1]); t = plt.title('$\\\\frac$')", typed=True)
+    assert ended.status == "error" and context.run("1", typed=True).status == "ok"  # it is told once
+
+
+def test_every_value_is_shown_of_what_is_typed(context):
+    ended = context.run("1\nx = 2; x\n'é' * 2 ; x\n(3\n);  # quiet\nNone\nif x:\n    5\n_", typed=True)
+    assert [bundle["text/plain"].decode() for _, bundle in ended.results] == ["1", "2", "2", "3"], ended.results
+    assert context.run("1\n2").value == "2" and len(context.run("1\n2").results) == 1
+
+
+def test_script_is_compiled_as_a_whole(context):
+    ended = context.run("'What it does.'\nfrom __future__ import annotations\n'shown'\ndef f(x: Nowhere): pass\nf.__annotations__['x']", typed=True)
+    assert [bundle["text/plain"] for _, bundle in ended.results] == [b"'shown'", b"'Nowhere'"], ended.end
+    assert context.run("def g(x: Elsewhere): pass").status == "ok"  # it holds, as at Python's own prompt
+    ended = context.run("print('never')\n1\nreturn", typed=True)
+    assert (ended.status, ended.end["error"]["name"], ended.stdout) == ("error", "SyntaxError", "")
+
+
+def test_texts_with_a_form_are_text_where_nothing_draws_it(context):
+    ended = context.run("import cloche\nfor one in cloche.Markdown('*m*'), cloche.Latex('$x$'), cloche.JSON({'k': ['é']}): display(one)\n"
+                        "print(cloche.Markdown('*m*'), cloche.HTML('<b>' * 100), cloche.Image(b'12345'))")
+    assert [bundle["text/plain"].decode() for _, bundle in ended.results] == ["*m*", "$x$", '{"k": ["é"]}']
+    assert ended.stdout.startswith("Markdown('*m*') HTML('<b><b>") and ended.stdout.endswith("…) <Image: 5 bytes>\n")
+
+
+def test_exit_with_a_message_tells_it(context):
+    ended = context.run("import sys\nprint('before')\nsys.exit('fatal: no data')")
+    assert (ended.status, ended.end["exit_code"], ended.stderr) == ("exit", 1, "fatal: no data\n")
+    assert context.run("sys.exit(4)").stderr == "" and context.run("sys.exit()").stderr == ""
+
+
+def test_event_loop_is_not_in_a_traceback(context):
+    ended = context.run("import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    1 / 0\nawait f()")
+    trace = ended.end["error"]["traceback"].splitlines()
+    assert trace[1] == '  File "<run 1>", line 5, in <module>' and "asyncio/" not in "".join(trace), trace
+    trace = context.run("asyncio.run(f())").end["error"]["traceback"]  # there it is the code's own
+    assert '"<run 2>", line 1' in trace and "asyncio/" in trace
+
+
+def test_warning_names_the_line_of_the_code_however_deep_it_thinks_it_is(context):
+    code = "import warnings\ndef f():\n    warnings.warn('deep', stacklevel={level})\nf()"
+    for number, (level, line) in enumerate([(1, 3), (2, 4), (3, 4), (9, 4)], 1):
+        stderr = context.run(code.format(level=level)).stderr
+        assert stderr.startswith(f"<run {number}>:{line}: UserWarning: deep\n"), stderr

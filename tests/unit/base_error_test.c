@@ -1,6 +1,15 @@
 /* Errors: sentences that fit their buffer, codes that are never success. */
 #include "harness.h"
 
+static void error_that_says_it_all_has_nothing_appended(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    assert_int_equal(error_host_told(&err, -EPIPE, "it died: %s", "exit 3"), -EPIPE);
+    assert_error(&err, ERROR_HOST, "", "it died: exit 3");
+    assert_string_equal(err.text, "it died: exit 3");
+}
+
 static void host_error_tells_the_errno(void **state)
 {
     (void)state;
@@ -51,6 +60,7 @@ static void nobody_has_to_listen(void **state)
 {
     (void)state;
     assert_int_equal(error_host(NULL, -EIO, "x"), -EIO);
+    assert_int_equal(error_host_told(NULL, EPIPE, "x"), -EPIPE);
     assert_int_equal(error_spec(NULL, "a", "x"), -EINVAL);
     assert_int_equal(error_layer(NULL, "a", -EPERM, "x"), -EPERM);
     assert_true(error_context(NULL, "x") < 0);
@@ -100,6 +110,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(host_error_tells_the_errno),
+        cmocka_unit_test(error_that_says_it_all_has_nothing_appended),
         cmocka_unit_test(positive_code_becomes_negative),
         cmocka_unit_test(code_of_zero_is_never_success),
         cmocka_unit_test(spec_error_names_its_field),

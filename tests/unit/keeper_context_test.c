@@ -1,8 +1,10 @@
 /* Contexts in real boxes, of both engines. */
 #include "context_session.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 static void state_stays_from_run_to_run(void **state)
 {
@@ -233,9 +235,69 @@ static void runs_are_counted_and_output_is_limited(void **state)
     run(session, "for i in range(100): print('x' * 99)");
     assert_int_equal(session->out.length, 1000);
     assert_int_equal(session->outcome.truncated_bytes, 9000);
-    run(session, "1");
+    run(session, "print('\u20ac' * 500)"); /* one piece: cut, and between characters */
+    assert_int_equal(session->out.length, 999);
+    assert_int_equal(session->outcome.truncated_bytes, 502);
     assert_int_equal(try_run(session, "2", &err), -EBUSY);
     close_session(session);
+}
+
+static int open_directory(char *path)
+{
+    assert_non_null(mkdtemp(path));
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void files_are_collected_when_the_box_ends(void **state)
+{
+    (void)state;
+    need_root();
+    EACH_ENGINE
+    {
+        struct session *session = open_session(engines[e], NULL, NULL);
+        struct error err = {0};
+        char path[] = "/tmp/cloche-collect-XXXXXX";
+        scope_fd directory = open_directory(path);
+        run(session, "open('a', 'w').write('one')");
+        assert_null(context_result(session->context));
+        assert_int_equal(context_collect_into(session->context, directory, &err), 0);
+        assert_int_equal(context_finish(session->context, "it was enough", &err), 0);
+        const struct result *result = context_result(session->context);
+        assert_non_null(result);
+        assert_string_equal(result->detail, "it was enough");
+        assert_int_equal(result->file_count, 1);
+        assert_string_equal(result->files[0].path, "a");
+        assert_int_equal(faccessat(directory, "a", R_OK, 0), 0);
+        assert_int_equal(context_restart(session->context, &err), 0);
+        run(session, "open('b', 'w').close(); import os; os._exit(3)"); /* however it ends */
+        assert_true(session->outcome.died);
+        assert_int_equal(faccessat(directory, "b", R_OK, 0), 0);
+        assert_int_equal(context_finish(session->context, "it is over already", &err), 0);
+        assert_int_equal(context_result(session->context)->exit_code, 3);
+        assert_int_equal(context_collect_into(session->context, -1, &err), 0);
+        assert_int_equal(context_restart(session->context, &err), 0);
+        run(session, "open('c', 'w').close(); import os; os._exit(3)");
+        assert_int_equal(faccessat(directory, "c", R_OK, 0), -1);
+        assert_int_equal(unlinkat(directory, "a", 0) | unlinkat(directory, "b", 0) | rmdir(path), 0);
+        close_session(session);
+    }
+}
+
+static void early_end_is_explained(void **state)
+{
+    (void)state;
+    need_root();
+    struct policy policy = {0};
+    struct error err = {0};
+    struct context *context = NULL;
+    struct spec *spec = spec_new();
+    assert_int_equal(policy_load(NULL, &policy, &err), 0);
+    assert_int_equal(spec_set(spec, "memory", "8M", &err), 0);
+    assert_true(context_open(spec, &policy, NULL, &context, &err) < 0);
+    assert_error(&err, ERROR_SPEC, "memory", "ended before it was ready: memory, the memory limit");
+    policy_free(&policy);
 }
 
 static void other_programs_are_heard_too(void **state)
@@ -290,6 +352,8 @@ int main(void)
         cmocka_unit_test(run_can_be_interrupted),
         cmocka_unit_test(busy_code_is_interrupted_when_its_time_is_over),
         cmocka_unit_test(runs_are_counted_and_output_is_limited),
+        cmocka_unit_test(files_are_collected_when_the_box_ends),
+        cmocka_unit_test(early_end_is_explained),
         cmocka_unit_test(other_programs_are_heard_too),
         cmocka_unit_test(what_is_no_context_is_refused),
     };

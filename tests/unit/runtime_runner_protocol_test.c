@@ -171,8 +171,12 @@ static void run_is_one_frame_with_all_it_needs(void **state)
     scope_string_list arguments = {0};
     assert_int_equal(string_list_add(&arguments, "a\"b"), 0);
     const struct slice input = {"x\0y", 3};
-    const struct runner_order order = {
-        .run = 9, .code = {"print(1)", 8}, .stdin_text = &input, .arguments = &arguments, .name = "hello.py"};
+    const struct runner_order order = {.run = 9,
+                                       .code = {"print(1)", 8},
+                                       .stdin_text = &input,
+                                       .arguments = &arguments,
+                                       .name = "hello.py",
+                                       .is_typed = true};
     assert_int_equal(runner_write_run(&frame, &order), 0);
     size_t header_length = (unsigned char)frame.data[0] | (size_t)(unsigned char)frame.data[1] << 8;
     assert_int_equal(frame.length, 8 + header_length + 8);
@@ -180,6 +184,7 @@ static void run_is_one_frame_with_all_it_needs(void **state)
     json_t *header = json_loadb(frame.data + 8, header_length, JSON_ALLOW_NUL, NULL);
     assert_non_null(header);
     assert_int_equal(json_integer_value(json_object_get(header, "run")), 9);
+    assert_true(json_is_true(json_object_get(header, "typed")));
     assert_int_equal(json_string_length(json_object_get(header, "stdin")), 3);
     assert_string_equal(json_string_value(json_array_get(json_object_get(header, "arguments"), 0)), "a\"b");
     json_decref(header);

@@ -3,6 +3,8 @@
 
 #include "spec/result.h"
 
+#include <signal.h>
+
 static int result_setup(void **state)
 {
     *state = result_new();
@@ -35,6 +37,25 @@ static void causes_are_those_that_are_promised(void **state)
         assert_string_equal(cause_names[i], promised[i]);
         assert_true(strlen(cause_meanings[i]) > 10);
     }
+}
+
+static void end_is_told_in_a_few_words(void **state)
+{
+    struct result *result = *state;
+    char end[600], narrow[8];
+    result->cause = CAUSE_exit;
+    result->exit_code = 3;
+    assert_string_equal(result_format_end(result, end, sizeof end), "exit 3");
+    result->cause = CAUSE_signal;
+    result->signal = SIGSEGV;
+    assert_string_equal(result_format_end(result, end, sizeof end), "signal 11 (SIGSEGV)");
+    assert_string_equal(result_format_end(result, narrow, sizeof narrow), "signal ");
+    result->signal = 40; /* has no name */
+    assert_string_equal(result_format_end(result, end, sizeof end), "signal 40");
+    result->cause = CAUSE_memory;
+    assert_string_equal(result_format_end(result, end, sizeof end), "memory, the memory limit was reached");
+    snprintf(result->detail, sizeof result->detail, "all of it");
+    assert_string_equal(result_format_end(result, end, sizeof end), "memory, all of it");
 }
 
 static void files_are_kept_in_order(void **state)
@@ -124,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RESULT_TEST(new_result_has_not_exited),
         RESULT_TEST(causes_are_those_that_are_promised),
+        RESULT_TEST(end_is_told_in_a_few_words),
         RESULT_TEST(files_are_kept_in_order),
         RESULT_TEST(hash_that_is_too_long_is_cut),
         RESULT_TEST(omissions_are_listed_up_to_a_hundred_and_counted_past_it),

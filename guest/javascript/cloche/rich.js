@@ -3,6 +3,8 @@
 const { inspect } = require("util");
 
 const TEXT_MAX = 1 << 20;
+// Whose source is what people read where nothing draws it.
+const READABLE = new Set(["text/markdown", "text/latex", "application/json"]);
 
 let show = () => {};
 
@@ -79,7 +81,9 @@ function bundle(value) {
   const found = new Map([["text/plain", Buffer.from(plainText(value))]]);
   try {
     if (value instanceof Shown) {
-      found.set(value.kind, asBytes(value.kind, value.data));
+      const content = asBytes(value.kind, value.data);
+      if (READABLE.has(value.kind)) found.set("text/plain", content);
+      found.set(value.kind, content);
     } else if (isData(value)) {
       const text = JSON.stringify(value);
       if (text !== undefined && text.length <= TEXT_MAX) found.set("application/json", Buffer.from(text));

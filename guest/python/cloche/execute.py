@@ -1,16 +1,19 @@
 """One run in a context: compile, execute, and say how it ended."""
+import __future__
 import ast
 import asyncio
 import builtins
 import inspect
 import linecache
 import os
+import re
 import sys
 import traceback
 
 from .surroundings import Refused
 
 OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
+LOOP_FOLDER = os.path.dirname(os.path.abspath(asyncio.__file__))
 TRACEBACK_MAX = 100_000
 FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
@@ -24,6 +27,7 @@ class Namespace:
         self.variables = self.module.__dict__
         self.variables["__builtins__"] = builtins
         self.loop = None
+        self.flags = FLAGS  # of the compiler; from __future__ adds to them
         sys.modules["__main__"] = self.module
 
     def wait_for(self, coroutine):
@@ -55,26 +59,54 @@ class Namespace:
 
 
 def remember_source(name, source):
-    """So that tracebacks and inspect find the lines of code that is in no file."""
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    """So that tracebacks and inspect find the lines of code that is in no file. All have an end, as those of files: where
+    an error is marked below a line, Python counts on it. Returns them without."""
+    lines = re.split("\r\n?|\n", source)
+    linecache.cache[name] = (len(source), None, [line + "\n" for line in lines], name)
+    return lines
 
 
-def split_last_expression(tree):
-    """Statements, and the expression at the end whose value is the result; a semicolon behind it asks for silence."""
-    if tree.body and isinstance(tree.body[-1], ast.Expr):
-        return tree.body[:-1], ast.Expression(tree.body[-1].value)
-    return tree.body, None
+def pieces(tree, lines, typed):
+    """(statements, expression) one after the other: the value of the expression is shown. That is the last, or with `typed`
+    every one at the top level, as Python's own prompt does it; a semicolon behind it asks for silence."""
+    statements = []
+    for node in tree.body:
+        if isinstance(node, ast.Expr) and (node is tree.body[-1] or typed and not (node is tree.body[0] and is_text(node))):
+            yield statements, node.value, not has_semicolon(node, lines)
+            statements = []
+        else:
+            statements.append(node)
+    if statements:
+        yield statements, None, False
 
 
-def ends_with_semicolon(source):
-    import io
-    import tokenize
-    skipped = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER, tokenize.DEDENT)
-    try:
-        tokens = [token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type not in skipped]
-    except (tokenize.TokenError, SyntaxError):
-        return False
-    return bool(tokens) and tokens[-1].string == ";"
+def is_text(node):
+    """At the head of a file it is what the file says of itself."""
+    return isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def future_flags(tree):
+    """What `from __future__ import …` asks the compiler for: pieces are compiled one by one, and it is for all."""
+    names = [alias.name for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__" for alias in node.names]
+    return sum({getattr(__future__, name).compiler_flag for name in names if hasattr(__future__, name)})
+
+
+def compile_pieces(namespace, source, name, lines, typed):
+    """All before any is executed: what cannot be compiled is not run by half."""
+    tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
+    namespace.flags |= future_flags(tree)
+    made = []
+    for statements, expression, is_shown in pieces(tree, lines, typed):
+        module = ast.Module(statements, tree.type_ignores)
+        made.append((compile(module, name, "exec", namespace.flags, dont_inherit=True) if statements else None,
+                     compile(ast.Expression(expression), name, "eval", namespace.flags, dont_inherit=True) if expression else None,
+                     is_shown))
+    return made
+
+
+def has_semicolon(node, lines):
+    line = lines[node.end_lineno - 1].encode()  # columns are counted in bytes
+    return line[node.end_col_offset:].lstrip().startswith(b";")
 
 
 def completeness(source):
@@ -92,30 +124,58 @@ def completeness(source):
     return "incomplete" if compiled is None or is_inside_a_block else "complete"
 
 
-def run(namespace, source, name):
-    """Executes the source; returns the value of its last expression, or None."""
-    remember_source(name, source)
-    tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
-    statements, last = split_last_expression(tree)
-    if statements:
-        module = ast.Module(statements, tree.type_ignores)
-        namespace.evaluate(compile(module, name, "exec", FLAGS, dont_inherit=True))
-    if last is None:
-        return None
-    value = namespace.evaluate(compile(last, name, "eval", FLAGS, dont_inherit=True))
-    if value is not None:
-        namespace.variables["_"] = value
-    return None if ends_with_semicolon(source) else value
+def run(namespace, source, name, typed=False, show=lambda value: None):
+    """Executes the source, and shows the values of its expressions, where they have one."""
+    lines = remember_source(name, source)
+    namespace.variables.pop("__warningregistry__", None)  # lines of another run have the same numbers
+    for statements, expression, is_shown in compile_pieces(namespace, source, name, lines, typed):
+        if statements:
+            namespace.evaluate(statements)
+        value = namespace.evaluate(expression) if expression else None
+        if value is not None:
+            namespace.variables["_"] = value
+            if is_shown:
+                show(value)
 
 
-def is_own(frame):
-    return os.path.dirname(os.path.abspath(frame.tb_frame.f_code.co_filename)) == OWN_FOLDER
+def warner(warn, variables):
+    """warnings.warn for code that may believe that somebody has called it (`stacklevel`): above its own outermost frame are
+    ours, which must neither be named nor remember that it has warned already."""
+    def warn_user(message, category=None, stacklevel=1, source=None, **options):
+        frame, depth, outermost = sys._getframe(1), 1, 0
+        while frame is not None and depth <= stacklevel:
+            if in_folder(frame, OWN_FOLDER):
+                stacklevel = outermost or stacklevel
+                break
+            if frame.f_globals is variables:
+                outermost = depth
+            frame, depth = frame.f_back, depth + 1
+        warn(message, category, 1 + stacklevel, source, **options)
+    return warn_user
+
+
+def text_of(value):
+    try:
+        return str(value)
+    except Exception:
+        return "<its text cannot be made>"
+
+
+def in_folder(frame, folder):
+    return os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == folder
+
+
+def is_own(trace):
+    return in_folder(trace.tb_frame, OWN_FOLDER)
 
 
 def without_own_frames(trace):
-    """Our frames stand at the beginning of a traceback, and at its end where input() or display() failed."""
+    """Our frames stand at the beginning of a traceback, with those of the event loop behind them, and at its end where
+    input() or display() failed."""
     while trace is not None and is_own(trace):
         trace = trace.tb_next
+        while trace is not None and in_folder(trace.tb_frame, LOOP_FOLDER):
+            trace = trace.tb_next
     first = last = trace
     while last is not None and last.tb_next is not None:
         if all(is_own(frame) for frame in frames_from(last.tb_next)):
@@ -145,10 +205,7 @@ def clean(error, seen=None):
 def describe(error):
     """Name, value and traceback as text."""
     clean(error)
-    try:
-        value = str(error)
-    except Exception:
-        value = "<its text cannot be made>"
+    value = text_of(error)
     try:
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     except Exception:

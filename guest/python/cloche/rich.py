@@ -1,13 +1,18 @@
 """Rich values: what a notebook would show, as pairs of media type and bytes."""
 import base64
+import io
 import json
+import sys
+import weakref
 
 TEXT_MAX = 1 << 20
 TABLE_ROWS_MAX = 1000
 TABLE_COLUMNS_MAX = 200
 TABLE_TYPE = "application/vnd.cloche.table+json"
+REPR_MAX = 60
 
 _show = None
+shown_figures = weakref.WeakSet()
 
 # The methods by which objects say how they look, as IPython has them.
 METHODS = (
@@ -53,6 +58,23 @@ def is_data_frame(value):
     return type(value).__module__.startswith("pandas.") and type(value).__name__ == "DataFrame"
 
 
+def is_figure(value):
+    """Of matplotlib, which has no method for it: notebooks know figures by their type."""
+    module = sys.modules.get("matplotlib.figure")
+    return module is not None and isinstance(value, module.Figure)
+
+
+def picture(figure):
+    """As it is now; it counts as shown until it changes."""
+    buffer = io.BytesIO()
+    try:
+        figure.savefig(buffer, format="png", bbox_inches="tight")
+    finally:
+        figure.stale = False
+        shown_figures.add(figure)
+    return buffer.getvalue()
+
+
 def table(frame):
     """The head of a DataFrame as data, for those who would rather compute with it than look at it."""
     head = frame.iloc[:TABLE_ROWS_MAX, :TABLE_COLUMNS_MAX]
@@ -75,6 +97,8 @@ def bundle(value):
             ways.append(lambda kind=kind, method=getattr(value, method): {kind: method()})
     if is_data_frame(value):
         ways.append(lambda: {TABLE_TYPE: table(value)})
+    if is_figure(value):
+        ways.append(lambda: {"image/png": picture(value)})
     for way in ways:
         try:
             shown = way()
@@ -111,14 +135,24 @@ class Shown:
         return {self.kind: self.data}
 
     def __repr__(self):
-        return f"<{type(self).__name__}>"
+        if isinstance(self.data, (bytes, bytearray, memoryview)):
+            return f"<{type(self).__name__}: {len(self.data)} bytes>"
+        text = repr(self.data)
+        return f"{type(self).__name__}({text if len(text) <= REPR_MAX else text[:REPR_MAX] + '…'})"
+
+
+class Readable(Shown):
+    """Whose source is what people read where nothing draws it."""
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        return {"text/plain": as_bytes(self.kind, self.data), self.kind: self.data}
 
 
 class HTML(Shown):
     kind = "text/html"
 
 
-class Markdown(Shown):
+class Markdown(Readable):
     kind = "text/markdown"
 
 
@@ -126,11 +160,11 @@ class SVG(Shown):
     kind = "image/svg+xml"
 
 
-class Latex(Shown):
+class Latex(Readable):
     kind = "text/latex"
 
 
-class JSON(Shown):
+class JSON(Readable):
     kind = "application/json"
 
 

@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 import time
+import warnings
 
 from . import execute, forking, pages, preload, reporting, rich, script, seeds, streams, surroundings
 from .wire import Channel, Closed
@@ -68,6 +69,7 @@ class Runner:
         sys.stdout, sys.stderr = self.outputs
         builtins.input = streams.read_answer
         builtins.display = rich.display
+        warnings.warn = execute.warner(warnings.warn, self.namespace.variables)
         rich.connect(self.show)
         reporting.connect(lambda fraction, text: self.send("progress", fraction=fraction, text=text))
         sys.meta_path.insert(0, AfterImport({"tqdm.std": reporting.follow_tqdm}))
@@ -184,9 +186,10 @@ class Runner:
         sys.argv = ["", *header.get("arguments", [])]
         end = {"status": "ok"}
         try:
-            self.execute(body.decode("utf-8"), header.get("name") or f"<run {self.count}>")
+            self.execute(body.decode("utf-8"), header.get("name") or f"<run {self.count}>", header.get("typed", False))
         except SystemExit as error:
             end = {"status": "exit", "exit_code": exit_code(error)}
+            self.tell_exit(error)
         except KeyboardInterrupt as error:
             end = {"status": "interrupted", "error": execute.describe(error)}
         except BaseException as error:
@@ -196,23 +199,25 @@ class Runner:
         self.send("end", duration_us=int((time.perf_counter() - started) * 1e6), **end)
         self.run_id = None
 
-    def execute(self, source, name):
+    def tell_exit(self, error):
+        """sys.exit("a message") says it on stderr, as the interpreter does."""
+        if error.code is not None and not isinstance(error.code, int):
+            text = execute.text_of(error.code)
+            self.flush()
+            self.send("stderr", f"{text}\n".encode("utf-8", "replace"))
+
+    def execute(self, source, name, typed):
         """The part of a run that can be interrupted. An interrupt that comes in the last moment, while this is left, still
         comes out of it: nothing behind it is ever hit."""
         try:
             self.interrupt_waits = False
             self.is_running = True
             self.send("started")
-            value = execute.run(self.namespace, source, name)
-            if value is not None:
-                self.show("value", rich.bundle(value))
-            self.show_figures()
+            execute.run(self.namespace, source, name, typed, lambda value: self.show("value", rich.bundle(value)))
+            if "matplotlib.pyplot" in sys.modules and "cloche.figures" in sys.modules:
+                sys.modules["cloche.figures"].end_run(typed)
         finally:
             self.is_running = False
-
-    def show_figures(self):
-        if "matplotlib.pyplot" in sys.modules and "cloche.figures" in sys.modules:
-            sys.modules["cloche.figures"].show()
 
 
 def exit_code(error):
