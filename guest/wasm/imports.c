@@ -236,32 +236,46 @@ static const char *group_name(enum import_group group)
     return NULL;
 }
 
+/* Eight names of this length, and the words around them, have room in what the host takes over. */
+enum { NAMED_MAX = 8, NAME_SHOWN_MAX = 32 };
+
+static int shown_length(const wasm_byte_vec_t *name)
+{
+    return (int)(name->size < NAME_SHOWN_MAX ? name->size : NAME_SHOWN_MAX);
+}
+
 bool imports_explain(const wasmtime_module_t *module, unsigned groups, char *into, size_t size)
 {
     wasm_importtype_vec_t imports;
     wasmtime_module_imports(module, &imports);
-    bool found = false;
-    for (size_t i = 0; i < imports.size && !found; i++) {
+    size_t found = 0, unknown = 0, length = 0;
+    for (size_t i = 0; i < imports.size; i++) {
         const wasm_byte_vec_t *from = wasm_importtype_module(imports.data[i]),
                               *name = wasm_importtype_name(imports.data[i]);
         const struct host_function *function = find_function(from, name);
-        const char *group = function ? group_name(function->group) : NULL;
         bool is_wasi = is_called(from, "wasi_snapshot_preview1");
         if (is_wasi ? groups & IMPORT_WASI : function && groups & function->group)
             continue;
-        found = true;
-        int length = snprintf(into, size, "the module imports '%.*s.%.*s', which is not approved",
-                              (int)(from->size < 100 ? from->size : 100), from->data,
-                              (int)(name->size < 100 ? name->size : 100), name->data);
-        if (is_wasi || group)
-            snprintf(into + length, size - (size_t)length, "; it is in the group '%s'",
-                     is_wasi ? "wasi" : group);
-        else
-            snprintf(into + length, size - (size_t)length,
-                     "; there is no host function of that name (groups: wasi, clock, random, log, kv)");
+        const char *group = is_wasi ? "wasi" : function ? group_name(function->group) : NULL;
+        unknown += group == NULL;
+        if (found++ >= NAMED_MAX)
+            continue;
+        length += (size_t)snprintf(into + length, size - length, "%s'%.*s.%.*s'",
+                                   found == 1 ? "the module imports " : ", ", shown_length(from), from->data,
+                                   shown_length(name), name->data);
+        if (group)
+            length += (size_t)snprintf(into + length, size - length, " (group '%s')", group);
     }
     wasm_importtype_vec_delete(&imports);
-    return found;
+    if (found > NAMED_MAX)
+        length += (size_t)snprintf(into + length, size - length, " and %zu more", found - NAMED_MAX);
+    if (found)
+        length += (size_t)snprintf(into + length, size - length, ", which %s not approved",
+                                   found == 1 ? "is" : "are");
+    if (unknown)
+        snprintf(into + length, size - length,
+                 "; host functions are in the groups wasi, clock, random, log, kv");
+    return found > 0;
 }
 
 bool imports_files(const wasmtime_module_t *module)

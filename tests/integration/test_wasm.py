@@ -63,6 +63,33 @@ def test_call_of_an_exported_function(values, returned):
     assert result.returned == returned, result
 
 
+def test_numbers_of_a_spec_are_values():
+    text = '(module (func (export "sum") (param i64 f64) (result f64) (f64.add (f64.convert_i64_s (local.get 0)) (local.get 1))))'
+    spec = {"language": "wasm", "code": text, "call": "sum", "args": [-2, 0.1]}
+    assert box.run("--spec", "-", input=json.dumps(spec).encode()).returned == [-1.9], spec
+
+
+def test_numbers_below_zero_are_no_options_after_the_file(tmp_path):
+    text = '(module (func (export "same") (param f64) (result f64) (local.get 0)))'
+    (tmp_path / "same.wat").write_text(text)
+    assert box.raw("run", "--call", "same", tmp_path / "same.wat", "-1.5").stdout == b"-1.5\n"
+    refused = box.raw("run", "--language", "wasm", "--call", "same", "-e", text, "-1.5")
+    assert refused.returncode == box.BAD_SPEC and b"a number below zero comes after --" in refused.stderr
+
+
+VECTOR = '(module (func (export "in") (param {0})) (func (export "out") (result v128) (v128.const i32x4 1 2 3 4)))'
+
+
+@pytest.mark.parametrize("kind", ["v128", "anyref", "(ref null any)", "externref", "(ref func)"])
+def test_values_that_nobody_can_write_are_refused(kind):
+    result = box.run("--language", "wasm", "--call", "in", "-e", VECTOR.format(kind), "--", "1")
+    assert result.returncode == box.BAD_SPEC and "a vector or a reference" in result.error["message"], result
+
+
+def test_vectors_are_returned_as_one_number():
+    assert module(VECTOR.format("i32"), "--call", "out").returned == ["0x00000004000000030000000200000001"]
+
+
 def test_returned_values_are_printed():
     text = '(module (func (export "two") (result i32 f64) (i32.const 7) (f64.const 0.5)))'
     raw = box.raw("run", "--language", "wasm", "--call", "two", "-e", text)
@@ -77,6 +104,9 @@ def test_wrong_calls_are_named(call, values, words):
     assert result.returncode == box.BAD_SPEC and words in result.error["message"], result
 
 
+MANY = "".join(f'(import "{"x" * 90}" "f{number}" (func))' for number in range(300))
+
+
 @pytest.mark.parametrize("text, words", [
     ('(module (import "env" "system" (func)) (func (export "_start")))', "'env.system', which is not approved"),
     ('(module (import "cloche" "kv_get" (func (param i32 i32 i32 i32) (result i32))) (func (export "_start")))', "group 'kv'"),
@@ -84,6 +114,10 @@ def test_wrong_calls_are_named(call, values, words):
     ('(module (import "env" "host_call" (func (param i32 i32 i32 i32 i32) (result i32))) (func (export "_start")))', "'env.host_call'"),
     ('(module (import "wasi_snapshot_preview1" "no_such_call" (func)) (func (export "_start")))', "no_such_call"),
     ('(module (import "env" "memory" (memory 1)) (func (export "_start")))', "'env.memory'"),
+    ('(module (import "env" "a" (func)) (import "env" "b" (func)) (import "cloche" "log" (func (param i32 i32))))',
+     "'env.a', 'env.b', 'cloche.log' (group 'log'), which are not approved"),
+    (f"(module {MANY})", ".f7' and 292 more, which are not approved"),
+    ("(component)", "wasm32-wasip1"), ("\0asm\r\0\1\0", "wasm32-wasip1"),
     ("(module", "expected"), ("\0asm", ""), ("", ""), ("(module)", "exports no '_start'")])
 def test_what_is_not_approved_never_starts(text, words):
     result = box.run("--spec", "-", input=json.dumps({"language": "wasm", "code": text}).encode())
@@ -123,7 +157,9 @@ def test_host_functions_touch_nothing_outside(body):
 
 def test_unknown_group_is_refused():
     result = module(HELLO, "--host", "fetch")
-    assert result.returncode == box.BAD_SPEC and "'fetch' is not a group" in result.error["message"]
+    assert result.returncode == box.BAD_SPEC and "boxes have no network yet" in result.error["message"]
+    result = module(HELLO, "--host", "files")
+    assert result.returncode == box.BAD_SPEC and "'files' is not a group" in result.error["message"]
 
 
 @pytest.mark.parametrize("body, trap", [
@@ -147,6 +183,25 @@ def test_memory_is_refused_at_the_limit_and_a_module_that_then_traps_ran_out_of_
     assert result.cause == "memory" and "64" in result.detail, result
     assert result.usage["peak_memory_bytes"] <= 64 << 20
     assert start(GROW, "--memory", "64M").cause == "exit"
+
+
+@pytest.mark.parametrize("memories", ['(memory (export "heap") 1)', '(memory (export "a") (export "b") 1)'])
+def test_memory_of_any_name_runs_out(memories):
+    result = module(f'(module {memories} (func (export "_start") {GROW} unreachable))', "--memory", "64M")
+    assert result.cause == "memory", result
+
+
+@pytest.mark.parametrize("memories, pages", [
+    ('(memory (export "memory") 500)', 500), ('(memory (export "other") 300) (memory (export "memory") 200)', 500),
+    ('(memory (export "a") (export "b") 100)', 100)])
+def test_memory_that_a_module_has_is_told(memories, pages):
+    result = module(f'(module {memories} (func (export "_start")))', "--memory", "100M")
+    assert result.usage["peak_memory_bytes"] == pages * 65536, result
+
+
+def test_memory_that_python_has_is_told():
+    result = python("x = b'x' * (300 << 20)", "--memory", "500M")
+    assert 300 << 20 <= result.usage["peak_memory_bytes"] <= 500 << 20, result
 
 
 def test_more_memory_at_the_start_than_the_limit():

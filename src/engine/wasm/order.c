@@ -178,7 +178,7 @@ static int take_field(const struct box *box, const char *name, const char *value
                       struct error *err)
 {
     if (strcmp(name, REPORT_REFUSED) == 0)
-        return error_spec(err, "code", "wasm: %.600s", value);
+        return error_spec(err, "code", "wasm: %.800s", value);
     if (strcmp(name, REPORT_RETURNED) == 0 && result->returned.count < 32)
         string_list_add(&result->returned, value);
     else if (strcmp(name, REPORT_FUEL) == 0)
