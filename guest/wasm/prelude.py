@@ -15,6 +15,10 @@ def give(words):
     for entry in words[count + 1 : -1]:
         name, _, value = entry.partition("=")
         os.environ[name] = value
+    try:
+        os.chdir(os.environ["PWD"])
+    except (KeyError, OSError):  # where the program was told another
+        pass
     random.seed()  # what it has seeded itself with is in the memory that every run begins with
 
 

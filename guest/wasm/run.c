@@ -33,7 +33,7 @@ struct run {
     wasmtime_store_t *store;
     wasmtime_context_t *context;
     wasmtime_instance_t instance;
-    char code_directory[4096];
+    char code_directory[4096], tmp_directory[4096];
 };
 
 static wasm_engine_t *ticking;
@@ -165,16 +165,22 @@ static bool give_environment(const struct task *task, wasi_config_t *wasi)
     return is_given;
 }
 
+/* A directory that no other run of this process has had. */
+static bool make_directory(const struct task *task, const char *kind, char *into, size_t size)
+{
+    static unsigned long number;
+    snprintf(into, size, "%s/%s-%lu", task->scratch, kind, ++number);
+    return mkdir(into, 0700) == 0;
+}
+
 /* The code of an interpreter is a file for it, in a directory that has nothing else. */
 static bool place_code(struct run *run)
 {
-    static unsigned long number;
     const struct task *task = run->task;
     char path[sizeof run->code_directory + 300];
-    snprintf(run->code_directory, sizeof run->code_directory, "%s/code-%lu", task->scratch, ++number);
-    snprintf(path, sizeof path, "%s/%s", run->code_directory, task->name);
-    if (mkdir(run->code_directory, 0700) < 0)
+    if (!make_directory(task, "code", run->code_directory, sizeof run->code_directory))
         return false;
+    snprintf(path, sizeof path, "%s/%s", run->code_directory, task->name);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
     bool is_written = fd >= 0 && write_stream((void *)(intptr_t)fd, task->code, task->code_length) >= 0;
     if (fd >= 0)
@@ -182,14 +188,44 @@ static bool place_code(struct run *run)
     return is_written;
 }
 
-static void remove_code(const struct run *run)
+/* What a run has left in its /tmp stays there: the host sees that, and gives the process no other run. */
+static void remove_directories(const struct run *run)
 {
     char path[sizeof run->code_directory + 300];
-    snprintf(path, sizeof path, "%s/%s", run->code_directory, run->task->name);
+    if (run->tmp_directory[0])
+        rmdir(run->tmp_directory);
     if (!run->code_directory[0])
         return;
+    snprintf(path, sizeof path, "%s/%s", run->code_directory, run->task->name);
     unlink(path);
     rmdir(run->code_directory);
+}
+
+/* In this order: an interpreter that has begun already (setup/wasm/snapshot) knows them by their numbers.
+ * C libraries look in "." for relative names, and for all that lie in no other directory. */
+static bool give_directories(struct run *run, wasi_config_t *wasi)
+{
+    const struct task *task = run->task;
+    if (!make_directory(task, "tmp", run->tmp_directory, sizeof run->tmp_directory))
+        return false;
+    const struct {
+        const char *path, *name;
+        bool is_writable;
+    } places[] = {{task->input, "/data/input", false},
+                  {task->output, "/data/output", true},
+                  {task->runtime ? run->code_directory : NULL, "/code", false},
+                  {run->tmp_directory, "/tmp", true}},
+      *own = NULL;
+    bool is_given = true;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (places[i].path)
+            is_given &= wasi_config_preopen_dir(wasi, places[i].path, places[i].name, places[i].is_writable);
+        if (task->directory && strcmp(task->directory, places[i].name) == 0)
+            own = &places[i];
+    }
+    if (own && own->path && !run->linked->finds_its_place)
+        is_given &= wasi_config_preopen_dir(wasi, own->path, ".", own->is_writable);
+    return is_given;
 }
 
 /* Arguments, environment, streams, and the directories of a run; nothing else of this process is there. */
@@ -205,10 +241,7 @@ static const char *give_world(struct run *run)
         return "stdin is larger than 64 MiB";
     if (task->runtime && !place_code(run))
         return "its code cannot be placed";
-    if (run->linked->sees_files &&
-        ((task->input && !wasi_config_preopen_dir(wasi, task->input, "/data/input", false)) ||
-         (task->output && !wasi_config_preopen_dir(wasi, task->output, "/data/output", true)) ||
-         (task->runtime && !wasi_config_preopen_dir(wasi, run->code_directory, "/code", false))))
+    if (run->linked->sees_files && !give_directories(run, wasi))
         return "a directory cannot be opened for it";
     wasmtime_error_t *error = wasmtime_context_set_wasi(run->context, wasi);
     if (error)
@@ -514,6 +547,6 @@ int run_task(struct machine *machine, const struct task *task, struct report *re
     }
     wasmtime_store_delete(run.store);
     kv_free(run.state.kv);
-    remove_code(&run);
+    remove_directories(&run);
     return code;
 }
