@@ -145,6 +145,7 @@ typedef wasm_trap_t *(*wasmtime_func_callback_t)(void *, wasmtime_caller_t *, co
                                                  wasmtime_val_t *, size_t);
 wasmtime_linker_t *wasmtime_linker_new(wasm_engine_t *);
 void wasmtime_linker_delete(wasmtime_linker_t *);
+void wasmtime_linker_allow_shadowing(wasmtime_linker_t *, bool);
 wasmtime_error_t *wasmtime_linker_define_wasi(wasmtime_linker_t *);
 wasmtime_error_t *wasmtime_linker_define_func(wasmtime_linker_t *, const char *, size_t, const char *, size_t,
                                               const wasm_functype_t *, wasmtime_func_callback_t, void *,
@@ -183,7 +184,6 @@ wasmtime_error_t *wasmtime_func_call(wasmtime_context_t *, const wasmtime_func_t
 wasmtime_error_t *wasmtime_error_new(const char *);
 void wasmtime_error_delete(wasmtime_error_t *);
 void wasmtime_error_message(const wasmtime_error_t *, wasm_byte_vec_t *);
-bool wasmtime_error_exit_status(const wasmtime_error_t *, int *);
 void wasm_trap_message(const wasm_trap_t *, wasm_byte_vec_t *);
 void wasm_trap_delete(wasm_trap_t *);
 wasm_trap_t *wasmtime_trap_new(const char *, size_t);

@@ -306,13 +306,15 @@ static struct used memory_used(const struct run *run)
 /* How a call came back: its exit code. */
 static int settle(struct run *run, wasmtime_error_t *error, wasm_trap_t *trap)
 {
-    int code = 0;
     uint8_t kind;
     if (!error && !trap)
         return 0;
-    if (error && wasmtime_error_exit_status(error, &code)) {
-        wasmtime_error_delete(error);
-        return code & 0xff;
+    if (run->state.has_exited) {
+        if (error)
+            wasmtime_error_delete(error);
+        if (trap)
+            wasm_trap_delete(trap);
+        return run->state.exit_code;
     }
     if (run->watch.limit)
         report_add(run->report, REPORT_LIMIT, "%s", run->watch.limit);

@@ -289,17 +289,23 @@ int language_find(const struct language_table *table, const struct language_want
     return -1;
 }
 
-int language_names(const struct language_table *table, struct buffer *into)
+static int list_names(const struct language_table *table, bool only_wasm, struct buffer *into)
 {
     int status = 0;
     for (size_t i = 0; status == 0 && i < table->count; i++) {
-        bool seen = false;
+        bool is_left_out = only_wasm && !table->rows[i].is_wasm;
         for (size_t j = 0; j < i; j++)
-            seen |= strcmp(table->rows[i].name, table->rows[j].name) == 0;
-        if (!seen)
+            is_left_out |= strcmp(table->rows[i].name, table->rows[j].name) == 0 &&
+                           (!only_wasm || table->rows[j].is_wasm);
+        if (!is_left_out)
             status = buffer_print(into, "%s%s", into->length ? ", " : "", table->rows[i].name);
     }
     return status;
+}
+
+int language_names(const struct language_table *table, struct buffer *into)
+{
+    return list_names(table, false, into);
 }
 
 int language_explain_missing(const struct language_table *table, const struct language_wanted *wanted,
@@ -311,13 +317,14 @@ int language_explain_missing(const struct language_table *table, const struct la
             return error_spec(err, "language", "language: image '%s' has no %s%s; %s", wanted->image->name,
                               name, wanted->is_wasm ? " for the engine wasm" : "",
                               table->rows[i].missing ? table->rows[i].missing : "install it in the image");
-    if (language_named(table, name))
-        return error_spec(err, "language", "language: %s: %s", name,
-                          wanted->is_wasm
-                              ? "there is none for the engine wasm, which has: wasm, python, javascript"
-                              : "only the engine wasm has it: use --isolation wasm");
     scope_buffer names = {0};
-    language_names(table, &names);
+    if (language_named(table, name) && !wanted->is_wasm)
+        return error_spec(err, "language", "language: %s: only the engine wasm has it: use --isolation wasm",
+                          name);
+    list_names(table, language_named(table, name), &names);
+    if (language_named(table, name))
+        return error_spec(err, "language", "language: %s: there is none for the engine wasm, which has: %s",
+                          name, names.data ? names.data : "");
     return error_spec(err, "language",
                       "language: there is no '%.64s'; there are: %s. More can be added with "
                       "`languages = FILE` in the configuration",

@@ -122,7 +122,7 @@ def test_case(name, tmp_path):
         assert answer in (allowed if isinstance(allowed, tuple) else (allowed,)), (name, call, answer, answers)
 
 
-@pytest.mark.parametrize("code, shown", [(0, 0), (1, 1), (42, 42), (125, 125)])
+@pytest.mark.parametrize("code, shown", [(0, 0), (1, 1), (42, 42), (125, 125), (126, 126), (134, 134), (255, 255), (256, 0), (-1, 255)])
 def test_exit_codes(code, shown):
     text = f'(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32))) (memory (export "memory") 1) (func (export "_start") (call $exit (i32.const {code})) unreachable))'
     result = box.run("--language", "wasm", "-e", text)

@@ -236,7 +236,7 @@ def test_fuel_is_the_same_in_every_run():
 
 @pytest.mark.parametrize("fields, words", [
     ({"command": ["true"]}, "no programs of an image"), ({"language": "python", "code": "1", "call": "x"}, "modules of one's own"),
-    ({"language": "bash", "code": "true"}, "none for the engine wasm"), ({"language": "wasm", "code": "", "fuel": 0}, "fuel"),
+    ({"language": "bash", "code": "true"}, "none for the engine wasm, which has: wasm, python, javascript, sql, php, ruby"), ({"language": "wasm", "code": "", "fuel": 0}, "fuel"),
     ({"code": "1", "reads": ["/usr"]}, "/data/input and /data/output only"), ({"code": "1", "cwd": "/usr"}, "cwd: '/usr' cannot be entered")])
 def test_what_the_engine_has_not(fields, words):
     result = box.run("--spec", "-", input=json.dumps({"isolation": "wasm", **fields}).encode())
@@ -417,6 +417,43 @@ def test_javascript_ends_at_its_limits():
     assert javascript("setInterval(() => {}, 10)", "--wall", "300ms").cause == "wall_time"
     grown = javascript("let x = []; for (;;) x.push(new Array(100000).fill(1))", "--memory", "64M", "--wall", "20s")
     assert (grown.cause, grown.exit_code) == ("exit", 1) and "out of memory" in grown.stderr, grown  # it was refused, and told so
+
+
+# What each prints and how it ends; with one argument, a file made by a relative name, and stdin where it reads it.
+OTHERS = {
+    "sql": ("create table t(a, b);\ninsert into t values (1, 'x;y'), (2, null); -- so\nselect sum(a), group_concat(b) from t; select a, b from t;\nselect missing",
+            "3|x;y\n1|x;y\n2|\n", 1, "/code/main.sql:4: no such column: missing\n"),
+    "php": ("<?php echo array_sum([1, 2]), ' ', $argv[1], ' ', json_encode(['a' => 1]), \"\\n\"; file_put_contents('made', 'x'); exit(200);",
+            '3 word {"a":1}\n', 200, ""),
+    "ruby": ("require 'json'\nputs [1, 2].sum, ARGV, ({a: 1}).to_json\nFile.write('made', 'x')\n$stderr.puts 'e'\nexit 7", '3\nword\n{"a":1}\n', 7, "e\n"),
+}
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_other_languages_are_rows_of_the_table(language):
+    code, stdout, status, stderr = OTHERS[language]
+    arguments = ("/data/output/made",) if language == "sql" else ("word",)
+    result = box.run("--isolation", "wasm", "--language", language, "-e", code, "--", *arguments)
+    assert (result.stdout, result.stderr, result.cause, result.exit_code) == (stdout, stderr, "exit", status), result
+    assert [file["path"] for file in result.files] == ["made"]
+    refused = box.run("--isolation", "container", "--language", language, "-e", code)
+    assert refused.returncode == box.BAD_SPEC and "only the engine wasm has it" in refused.error["message"]
+
+
+@pytest.mark.parametrize("language, code, words", [
+    ("php", "<?php nothing();", "Call to undefined function nothing()"), ("ruby", "nothing()", "undefined method"), ("sql", "select", "incomplete input"),
+    ("php", "<?php for (;;);", None), ("ruby", "loop {}", None), ("sql", "with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n;", None)])
+def test_errors_and_limits_of_other_languages(language, code, words):
+    result = box.run("--isolation", "wasm", "--language", language, "--cpu", "2s", "-e", code)
+    if words:
+        assert result.cause == "exit" and result.exit_code != 0 and words in result.stdout + result.stderr, result
+    else:
+        assert result.cause == "cpu_time", result
+
+
+def test_sql_keeps_what_triggers_and_texts_hold():
+    code = "create table t(a); create trigger r after insert on t begin update t set a = a + 1; update t set a = a * 2; end; insert into t values (1); select a, ';' from t"
+    assert box.run("--isolation", "wasm", "--language", "sql", "-e", code).stdout == "4|;\n"
 
 
 def test_an_ordinary_user_can(shared):
