@@ -530,7 +530,7 @@ WARM_SAME = [
     ("python", "import sys; print(1); print(2, file=sys.stderr); sys.exit(3)", ()), ("python", "1/0", ()),
     ("python", "import sys, os; print(sys.argv, sorted(os.environ), os.listdir('/data/output'))", ("--env", "A=b")),
     ("javascript", "console.log([1], process.env.A); throw new Error('x')", ("--env", "A=b")),
-    ("wasm", HELLO, ()), ("wasm", '(module (func (export "_start") unreachable))', ()),
+    ("wasm", HELLO, ()), ("wasm", '(module (func (export "_start") unreachable))', ()), *((language, OTHERS[language][0].replace("'made'", "'/tmp/made'"), ()) for language in OTHERS),
     ("wasm", '(module (import "env" "no" (func)))', ()), ("python", "1", ("--cwd", "/etc")), ("python", "import os; print(os.getcwd())", ("--cwd", "/tmp")), ("python", "x = [0] * 10**9", ("--memory", "64M")),
     ("wasm", "(module (memory (export \"memory\") 1) (func (export \"_start\") (loop br 0)))", ("--cpu", "200ms")),
 ]
