@@ -49,9 +49,11 @@ def test_file_names_tell_the_engine(tmp_path):
     assert refused.returncode == box.BAD_SPEC and b"only the engine wasm" in refused.stderr
 
 
+EMPTY = bytes.fromhex("0061736d01000000" "0104016000" "00" "0302" "0100" "070a01065f7374617274" "0000" "0a040102000b")
+
+
 def test_binary_format(tmp_path):
-    empty = bytes.fromhex("0061736d01000000" "0104016000" "00" "0302" "0100" "070a01065f7374617274" "0000" "0a040102000b")
-    (tmp_path / "empty.wasm").write_bytes(empty)
+    (tmp_path / "empty.wasm").write_bytes(EMPTY)
     result = box.run(tmp_path / "empty.wasm")
     assert (result.cause, result.exit_code) == ("exit", 0), result
 
@@ -454,6 +456,20 @@ def test_errors_and_limits_of_other_languages(language, code, words):
 def test_sql_keeps_what_triggers_and_texts_hold():
     code = "create table t(a); create trigger r after insert on t begin update t set a = a + 1; update t set a = a * 2; end; insert into t values (1); select a, ';' from t"
     assert box.run("--isolation", "wasm", "--language", "sql", "-e", code).stdout == "4|;\n"
+
+
+def test_an_operators_own_language(config, tmp_path):
+    (tmp_path / "rows.json").write_text(json.dumps({"name": "snake", "engine": "wasm", "extensions": ["snake"], "file": "main.snake", "run": ["snake", "{code}"],
+                                                    "find": ["/usr/local/lib/cloche/wasm/python.cwasm"]}))
+    result = box.run("--config", config(f"languages = {tmp_path}/rows.json"), "--isolation", "wasm", "--language", "snake", "-e", "import sys; print(sys.orig_argv)")
+    assert result.stdout == "['snake', '/code/main.snake']\n", result
+
+
+def test_an_operators_own_module_is_compiled_into_its_place(tmp_path):
+    (tmp_path / "mine.wasm").write_bytes(EMPTY)
+    subprocess.run([box.ROOT / "setup" / "install-wasm", "module", tmp_path / "mine.wasm", "mine", box.CLOCHE.parent], check=True,
+                   env={**os.environ, "CLOCHE_WASM_DIRECTORY": str(tmp_path / "place")})
+    assert (tmp_path / "place" / "mine.cwasm").read_bytes()[:4] == b"\x7fELF"
 
 
 def test_an_ordinary_user_can(shared):
