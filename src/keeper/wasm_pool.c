@@ -265,17 +265,18 @@ static int run_in(struct worker *worker, const struct program *program, const st
 {
     struct wasm_served served;
     int status = wasm_served_open(&served, &worker->lease.box, spec, program, err);
+    bool lives_on = false;
     if (status == 0) {
         worker->runs++;
         status = supervise_run(&served.box, io, result, err);
-        *ret_is_usable = wasm_served_close(&served) && !has_files(worker->tmp_fd);
+        lives_on = wasm_served_close(&served);
     }
-    if (status < 0 || !has_files(worker->output_fd))
+    bool has_output = has_files(worker->output_fd); /* one that was refused, too: a module starts first */
+    *ret_is_usable = lives_on && !has_output && !has_files(worker->tmp_fd);
+    if (status < 0 || !has_output)
         return status;
-    if (*ret_is_usable) { /* it must not change what is looked at */
-        *ret_is_usable = false;
+    if (lives_on) /* it must not change what is looked at */
         wasm_served_end(&worker->lease.box);
-    }
     return collect(worker, spec, result, err);
 }
 

@@ -570,6 +570,24 @@ def test_what_is_left_in_tmp_is_not_there_in_the_next_run(ready):
     assert served(ready, look, hits=0).stdout == "[]\n"
 
 
+LEAVES_A_FILE = """(module (import "wasi_snapshot_preview1" "path_open" (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (memory (export "memory") 1) (data (i32.const 0) "left")
+  (func $begin (drop (call $open (i32.const 4) (i32.const 0) (i32.const 0) (i32.const 4) (i32.const 1) (i64.const 66) (i64.const 66) (i32.const 0) (i32.const 8))))
+  (start $begin))"""
+
+
+def test_what_a_refused_module_has_left_is_not_there_in_the_next_run(ready):
+    refused = served(ready, LEAVES_A_FILE, "--call", "nothing", language="wasm")
+    assert "exports no function" in refused.error["message"], refused
+    assert ready.kind("wasm")["spares"] == 0  # it is not used again
+    assert served(ready, "import os; print(os.listdir('/data/output'))", hits=0).stdout == "[]\n"
+
+
+def test_files_of_a_run_that_left_others_in_tmp_are_given_back(ready):
+    result = served(ready, "open('/tmp/left', 'w'); open('mine', 'w').write('x' * 5)")
+    assert [(file["path"], file["size"]) for file in result.files] == [("mine", 5)]
+
+
 def workers_below(pid):
     parents, names = keeper.processes()
     return [worker for worker, name in names.items() if name == "cloche-wasm" and pid in (parents[worker], parents.get(parents[worker]))]
