@@ -47,7 +47,7 @@ test-vm:
 	@$(MAKE) --no-print-directory all
 	@CLOCHE_VM_EVERY=1 tests/run --only vm $(BUILD)
 
-# Python and JavaScript for the engine wasm, compiled ahead for this machine.
+# Languages for the engine wasm (setup/wasm/languages), compiled ahead for this machine.
 wasm:
 	@setup/install build wasm
 	@$(MAKE) --no-print-directory all

@@ -79,13 +79,14 @@ typedef struct {
         int64_t i64;
         float f32;
         double f64;
+        uint8_t v128[16];
         uint64_t room[3];
     } of;
 } wasmtime_val_t;
 
 enum { EXTERN_FUNC = 0, EXTERN_GLOBAL = 1, EXTERN_MEMORY = 3 };
-enum { VAL_I32 = 0, VAL_I64 = 1, VAL_F32 = 2, VAL_F64 = 3 };     /* of a wasmtime_val_t */
-enum { TYPE_I32 = 0, TYPE_I64 = 1, TYPE_F32 = 2, TYPE_F64 = 3 }; /* of a wasm_valtype_t */
+enum { VAL_I32 = 0, VAL_I64 = 1, VAL_F32 = 2, VAL_F64 = 3, VAL_V128 = 4 }; /* of a wasmtime_val_t */
+enum { TYPE_I32 = 0, TYPE_I64 = 1, TYPE_F32 = 2, TYPE_F64 = 3 };           /* of a wasm_valtype_t */
 enum { DEADLINE_CONTINUE = 0 };
 
 wasm_config_t *wasm_config_new(void);
@@ -138,12 +139,13 @@ void wasm_functype_delete(wasm_functype_t *);
 const wasm_valtype_vec_t *wasm_functype_params(const wasm_functype_t *);
 const wasm_valtype_vec_t *wasm_functype_results(const wasm_functype_t *);
 wasm_valtype_t *wasm_valtype_new(uint8_t);
-uint8_t wasm_valtype_kind(const wasm_valtype_t *);
+bool wasmtime_wasm_valtype_equal(const wasm_valtype_t *, const wasm_valtype_t *);
 
 typedef wasm_trap_t *(*wasmtime_func_callback_t)(void *, wasmtime_caller_t *, const wasmtime_val_t *, size_t,
                                                  wasmtime_val_t *, size_t);
 wasmtime_linker_t *wasmtime_linker_new(wasm_engine_t *);
 void wasmtime_linker_delete(wasmtime_linker_t *);
+void wasmtime_linker_allow_shadowing(wasmtime_linker_t *, bool);
 wasmtime_error_t *wasmtime_linker_define_wasi(wasmtime_linker_t *);
 wasmtime_error_t *wasmtime_linker_define_func(wasmtime_linker_t *, const char *, size_t, const char *, size_t,
                                               const wasm_functype_t *, wasmtime_func_callback_t, void *,
@@ -182,7 +184,6 @@ wasmtime_error_t *wasmtime_func_call(wasmtime_context_t *, const wasmtime_func_t
 wasmtime_error_t *wasmtime_error_new(const char *);
 void wasmtime_error_delete(wasmtime_error_t *);
 void wasmtime_error_message(const wasmtime_error_t *, wasm_byte_vec_t *);
-bool wasmtime_error_exit_status(const wasmtime_error_t *, int *);
 void wasm_trap_message(const wasm_trap_t *, wasm_byte_vec_t *);
 void wasm_trap_delete(wasm_trap_t *);
 wasm_trap_t *wasmtime_trap_new(const char *, size_t);

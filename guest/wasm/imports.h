@@ -36,6 +36,8 @@ struct run_state {
     int stderr_fd;
     struct kv *kv;
     struct javascript *javascript;
+    bool has_exited; /* by WASI's own call, with this code */
+    int exit_code;
 };
 
 /* Memory of the instance that called; false: it has none, or the range is not inside. */

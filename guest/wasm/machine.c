@@ -86,9 +86,13 @@ static bool is_same(const struct kept *kept, const struct task *task, unsigned g
 
 static void forget(struct kept *kept)
 {
-    wasmtime_instance_pre_delete(kept->linked.pre);
-    wasmtime_linker_delete(kept->linker);
+    if (kept->linked.pre)
+        wasmtime_instance_pre_delete(kept->linked.pre);
+    if (kept->linker)
+        wasmtime_linker_delete(kept->linker);
     wasmtime_module_delete(kept->module);
+    for (size_t i = 0; i < MACHINE_PER_MODULE; i++)
+        free(kept->linked.memories[i]);
     free(kept->path);
     free(kept->bytes);
     *kept = (struct kept){0};
@@ -111,24 +115,51 @@ static bool is_binary(const struct task *task)
     return task->code_length >= 4 && memcmp(task->code, "\0asm", 4) == 0;
 }
 
+static wasmtime_error_t *compile_binary(const struct machine *machine, const uint8_t *bytes, size_t length,
+                                        wasmtime_module_t **ret)
+{
+    static const uint8_t component[] = {0, 'a', 's', 'm', 13, 0, 1, 0};
+    if (length >= sizeof component && memcmp(bytes, component, sizeof component) == 0)
+        return wasmtime_error_new(
+            "this is a component (WASI preview 2), and the engine runs modules of preview 1: build it for "
+            "that, "
+            "as with `cargo build --target wasm32-wasip1` or `clang --target=wasm32-wasip1`");
+    return wasmtime_module_new(machine->engine, bytes, length, ret);
+}
+
 /* The binary format, or the text format, as the command lines of other runtimes take both. */
 static wasmtime_error_t *compile(const struct machine *machine, const struct task *task,
                                  wasmtime_module_t **ret)
 {
     if (is_binary(task))
-        return wasmtime_module_new(machine->engine, task->code, task->code_length, ret);
+        return compile_binary(machine, task->code, task->code_length, ret);
     wasm_byte_vec_t binary;
     wasmtime_error_t *error = wasmtime_wat2wasm((const char *)task->code, task->code_length, &binary);
     if (error)
         return error;
-    error = wasmtime_module_new(machine->engine, (const uint8_t *)binary.data, binary.size, ret);
+    error = compile_binary(machine, (const uint8_t *)binary.data, binary.size, ret);
     wasm_byte_vec_delete(&binary);
     return error;
 }
 
+static void look_at_exports(const wasmtime_module_t *module, struct linked *ret)
+{
+    static const char begun[] = "cloche_start"; /* setup/wasm/snapshot */
+    wasm_exporttype_vec_t exports;
+    wasmtime_module_exports(module, &exports);
+    for (size_t i = 0, count = 0; i < exports.size; i++) {
+        const wasm_byte_vec_t *name = wasm_exporttype_name(exports.data[i]);
+        ret->finds_its_place |= name->size == sizeof begun - 1 && memcmp(name->data, begun, name->size) == 0;
+        if (count < MACHINE_PER_MODULE &&
+            wasm_externtype_kind(wasm_exporttype_type(exports.data[i])) == EXTERN_MEMORY)
+            ret->memories[count++] = strndup(name->data, name->size);
+    }
+    wasm_exporttype_vec_delete(&exports);
+}
+
 static bool link_module(const struct machine *machine, struct kept *kept, struct report *report)
 {
-    char words[400];
+    char words[800];
     if (imports_explain(kept->module, kept->groups, words, sizeof words)) {
         report_add(report, REPORT_REFUSED, "%s", words);
         return false;
@@ -143,6 +174,7 @@ static bool link_module(const struct machine *machine, struct kept *kept, struct
         report_words(report, REPORT_REFUSED, error, NULL);
     kept->linked.module = kept->module;
     kept->linked.sees_files = imports_files(kept->module);
+    look_at_exports(kept->module, &kept->linked);
     return !error;
 }
 
@@ -167,11 +199,7 @@ const struct linked *machine_link(struct machine *machine, const struct task *ta
     made.bytes = task->runtime ? NULL : malloc(task->code_length ? task->code_length : 1);
     bool is_linked = (made.path || made.bytes) && link_module(machine, &made, report);
     if (!is_linked) {
-        if (made.linker)
-            wasmtime_linker_delete(made.linker);
-        wasmtime_module_delete(made.module);
-        free(made.path);
-        free(made.bytes);
+        forget(&made);
         return NULL;
     }
     if (made.bytes)

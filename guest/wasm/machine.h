@@ -19,7 +19,9 @@ wasm_engine_t *machine_engine(struct machine *machine);
 const struct linked {
     const wasmtime_module_t *module;
     wasmtime_instance_pre_t *pre;
-    bool sees_files; /* else there is no use in opening its directories */
+    bool sees_files;                    /* else there is no use in opening its directories */
+    bool finds_its_place;               /* it has begun already, and goes to its directory by itself */
+    char *memories[MACHINE_PER_MODULE]; /* names under which it shows its memories; NULL after the last */
 } * machine_link(struct machine *machine, const struct task *task, struct report *report);
 
 /* Compiles a file ahead, for machine_link to map; 0, or 1 with words on stderr. */

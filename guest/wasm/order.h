@@ -48,11 +48,12 @@ struct report_head {
 #define FIELD_ENVIRONMENT "environment"
 #define FIELD_CALL        "call"  /* an exported function, with the arguments as its values */
 #define FIELD_HOST        "host"  /* a group of approved host functions */
-#define FIELD_INPUT       "input" /* host directories, shown as /data/input, /data/output; where code is put */
+#define FIELD_INPUT       "input" /* host directories, shown as /data/input, /data/output; and where those */
 #define FIELD_OUTPUT      "output"
-#define FIELD_SCRATCH     "scratch"
-#define FIELD_MEMORY      "memory" /* bytes */
-#define FIELD_CPU         "cpu"    /* milliseconds */
+#define FIELD_SCRATCH     "scratch"   /* of the run itself are made: /code, /tmp */
+#define FIELD_DIRECTORY   "directory" /* the one of these that relative names are in */
+#define FIELD_MEMORY      "memory"    /* bytes */
+#define FIELD_CPU         "cpu"       /* milliseconds */
 #define FIELD_WALL        "wall"
 #define FIELD_FUEL        "fuel" /* absent: not counted */
 

@@ -1,4 +1,4 @@
-# Python in the wasm engine: what it has done before its memory is kept (setup/wasm/snapshot), and how each run goes on from there.
+# Python, and with it SQL, in the wasm engine: what it has done before its memory is kept (setup/wasm/snapshot), and how each run goes on from there.
 import abc, atexit, bisect, builtins, calendar, collections, collections.abc, copy, csv, dataclasses, datetime, decimal, enum, fractions
 import functools, gc, heapq, io, itertools, json, math, numbers, operator, os, pprint, random, re, statistics, string, struct, sys
 import textwrap, time, traceback, types, typing
@@ -15,6 +15,10 @@ def give(words):
     for entry in words[count + 1 : -1]:
         name, _, value = entry.partition("=")
         os.environ[name] = value
+    try:
+        os.chdir(os.environ["PWD"])
+    except (KeyError, OSError):  # where the program was told another
+        pass
     random.seed()  # what it has seeded itself with is in the memory that every run begins with
 
 
@@ -55,6 +59,35 @@ def execute(path, names):
     return 0
 
 
+def statements(text, is_complete):
+    begin = 0
+    for end in re.finditer(";", text):  # one in a text or a trigger completes nothing
+        if is_complete(text[begin : end.end()]):
+            yield begin, text[begin : end.end()]
+            begin = end.end()
+    if text[begin:].strip():
+        yield begin, text[begin:]
+
+
+def execute_sql(path):
+    """In a database in memory, or in the file that is the first argument; rows as SQLite's own shell shows them. The exit status."""
+    import sqlite3
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    begin = 0
+    try:
+        database = sqlite3.connect(sys.argv[1] if len(sys.argv) > 1 else ":memory:", isolation_level=None)
+        for begin, statement in statements(text, sqlite3.complete_statement):
+            for row in database.execute(statement):
+                print(*("" if value is None else value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in row), sep="|")
+        database.close()
+    except (sqlite3.Error, sqlite3.Warning) as failure:
+        line = text.count("\n", 0, begin + len(text[begin:]) - len(text[begin:].lstrip())) + 1
+        print(f"{path}:{line}: {failure}", file=sys.stderr)
+        return 1
+    return 0
+
+
 def let_go(names):
     """What the code still holds ends as in any interpreter: files are written out, finalizers called."""
     for is_private in (True, False):
@@ -79,7 +112,7 @@ def start(order):
     names.clear()
     names.update(__name__="__main__", __doc__=None, __package__=None, __loader__=SourceFileLoader("__main__", sys.argv[0]), __spec__=None,
                  __annotations__={}, __builtins__=builtins, __file__=sys.argv[0], __cached__=None)
-    code = execute(sys.argv[0], names)
+    code = execute_sql(sys.argv[0]) if sys.argv[0].endswith(".sql") else execute(sys.argv[0], names)
     try:
         atexit._run_exitfuncs()
         flush()

@@ -33,7 +33,7 @@ struct run {
     wasmtime_store_t *store;
     wasmtime_context_t *context;
     wasmtime_instance_t instance;
-    char code_directory[4096];
+    char code_directory[4096], tmp_directory[4096];
 };
 
 static wasm_engine_t *ticking;
@@ -165,16 +165,22 @@ static bool give_environment(const struct task *task, wasi_config_t *wasi)
     return is_given;
 }
 
+/* A directory that no other run of this process has had. */
+static bool make_directory(const struct task *task, const char *kind, char *into, size_t size)
+{
+    static unsigned long number;
+    snprintf(into, size, "%s/%s-%lu", task->scratch, kind, ++number);
+    return mkdir(into, 0700) == 0;
+}
+
 /* The code of an interpreter is a file for it, in a directory that has nothing else. */
 static bool place_code(struct run *run)
 {
-    static unsigned long number;
     const struct task *task = run->task;
     char path[sizeof run->code_directory + 300];
-    snprintf(run->code_directory, sizeof run->code_directory, "%s/code-%lu", task->scratch, ++number);
-    snprintf(path, sizeof path, "%s/%s", run->code_directory, task->name);
-    if (mkdir(run->code_directory, 0700) < 0)
+    if (!make_directory(task, "code", run->code_directory, sizeof run->code_directory))
         return false;
+    snprintf(path, sizeof path, "%s/%s", run->code_directory, task->name);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
     bool is_written = fd >= 0 && write_stream((void *)(intptr_t)fd, task->code, task->code_length) >= 0;
     if (fd >= 0)
@@ -182,14 +188,44 @@ static bool place_code(struct run *run)
     return is_written;
 }
 
-static void remove_code(const struct run *run)
+/* What a run has left in its /tmp stays there: the host sees that, and gives the process no other run. */
+static void remove_directories(const struct run *run)
 {
     char path[sizeof run->code_directory + 300];
-    snprintf(path, sizeof path, "%s/%s", run->code_directory, run->task->name);
+    if (run->tmp_directory[0])
+        rmdir(run->tmp_directory);
     if (!run->code_directory[0])
         return;
+    snprintf(path, sizeof path, "%s/%s", run->code_directory, run->task->name);
     unlink(path);
     rmdir(run->code_directory);
+}
+
+/* In this order: an interpreter that has begun already (setup/wasm/snapshot) knows them by their numbers.
+ * C libraries look in "." for relative names, and for all that lie in no other directory. */
+static bool give_directories(struct run *run, wasi_config_t *wasi)
+{
+    const struct task *task = run->task;
+    if (!make_directory(task, "tmp", run->tmp_directory, sizeof run->tmp_directory))
+        return false;
+    const struct {
+        const char *path, *name;
+        bool is_writable;
+    } places[] = {{task->input, "/data/input", false},
+                  {task->output, "/data/output", true},
+                  {task->runtime ? run->code_directory : NULL, "/code", false},
+                  {run->tmp_directory, "/tmp", true}},
+      *own = NULL;
+    bool is_given = true;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        if (places[i].path)
+            is_given &= wasi_config_preopen_dir(wasi, places[i].path, places[i].name, places[i].is_writable);
+        if (task->directory && strcmp(task->directory, places[i].name) == 0)
+            own = &places[i];
+    }
+    if (own && own->path && !run->linked->finds_its_place)
+        is_given &= wasi_config_preopen_dir(wasi, own->path, ".", own->is_writable);
+    return is_given;
 }
 
 /* Arguments, environment, streams, and the directories of a run; nothing else of this process is there. */
@@ -205,10 +241,7 @@ static const char *give_world(struct run *run)
         return "stdin is larger than 64 MiB";
     if (task->runtime && !place_code(run))
         return "its code cannot be placed";
-    if (run->linked->sees_files &&
-        ((task->input && !wasi_config_preopen_dir(wasi, task->input, "/data/input", false)) ||
-         (task->output && !wasi_config_preopen_dir(wasi, task->output, "/data/output", true)) ||
-         (task->runtime && !wasi_config_preopen_dir(wasi, run->code_directory, "/code", false))))
+    if (run->linked->sees_files && !give_directories(run, wasi))
         return "a directory cannot be opened for it";
     wasmtime_error_t *error = wasmtime_context_set_wasi(run->context, wasi);
     if (error)
@@ -245,25 +278,43 @@ static bool memory_is_full(int64_t used, int64_t limit)
     return used + (1 << 20) + limit / 16 > limit;
 }
 
-static int64_t memory_used(const struct run *run)
+struct used {
+    int64_t largest, all; /* bytes: of one memory, each of which has the limit, and together */
+};
+
+/* A memory that is not exported cannot be seen from here. */
+static struct used memory_used(const struct run *run)
 {
-    wasmtime_extern_t memory;
-    if (!wasmtime_instance_export_get(run->context, &run->instance, "memory", 6, &memory) ||
-        memory.kind != EXTERN_MEMORY)
-        return 0;
-    return (int64_t)wasmtime_memory_data_size(run->context, &memory.of.memory);
+    struct used used = {0};
+    wasmtime_extern_t seen[MACHINE_PER_MODULE];
+    for (size_t i = 0; i < MACHINE_PER_MODULE && run->linked->memories[i]; i++) {
+        const char *name = run->linked->memories[i];
+        if (!wasmtime_instance_export_get(run->context, &run->instance, name, strlen(name), &seen[i]))
+            break;
+        bool is_known = false; /* under another name */
+        for (size_t k = 0; k < i; k++)
+            is_known |= seen[k].of.memory.of.hidden1 == seen[i].of.memory.of.hidden1 &&
+                        seen[k].of.memory.hidden2 == seen[i].of.memory.hidden2;
+        int64_t size = (int64_t)wasmtime_memory_data_size(run->context, &seen[i].of.memory);
+        used.all += is_known ? 0 : size;
+        if (size > used.largest)
+            used.largest = size;
+    }
+    return used;
 }
 
 /* How a call came back: its exit code. */
 static int settle(struct run *run, wasmtime_error_t *error, wasm_trap_t *trap)
 {
-    int code = 0;
     uint8_t kind;
     if (!error && !trap)
         return 0;
-    if (error && wasmtime_error_exit_status(error, &code)) {
-        wasmtime_error_delete(error);
-        return code & 0xff;
+    if (run->state.has_exited) {
+        if (error)
+            wasmtime_error_delete(error);
+        if (trap)
+            wasm_trap_delete(trap);
+        return run->state.exit_code;
     }
     if (run->watch.limit)
         report_add(run->report, REPORT_LIMIT, "%s", run->watch.limit);
@@ -273,7 +324,7 @@ static int settle(struct run *run, wasmtime_error_t *error, wasm_trap_t *trap)
         if (strcmp(name, "out_of_fuel") == 0)
             report_add(run->report, REPORT_LIMIT, "%s", FIELD_FUEL);
         else if (strcmp(name, "unreachable") == 0 &&
-                 memory_is_full(memory_used(run), run->task->memory_bytes))
+                 memory_is_full(memory_used(run).largest, run->task->memory_bytes))
             report_add(run->report, REPORT_LIMIT, "%s", FIELD_MEMORY);
     } else {
         report_add(run->report, REPORT_TRAP, "host");
@@ -304,6 +355,15 @@ static bool read_value(const char *text, uint8_t type, wasmtime_val_t *into)
     return (type == TYPE_F32 || type == TYPE_F64) && end != text && !*end;
 }
 
+/* As one number, its highest lane first. */
+static void tell_vector(struct report *report, const uint8_t *bytes)
+{
+    char text[2 * 16 + 1];
+    for (int i = 0; i < 16; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[15 - i]);
+    report_add(report, REPORT_RETURNED, "0x%s", text);
+}
+
 static void tell_value(struct report *report, const wasmtime_val_t *value)
 {
     if (value->kind == VAL_I32)
@@ -314,15 +374,34 @@ static void tell_value(struct report *report, const wasmtime_val_t *value)
         report_add(report, REPORT_RETURNED, "%.9g", (double)value->of.f32);
     else if (value->kind == VAL_F64)
         report_add(report, REPORT_RETURNED, "%.17g", value->of.f64);
+    else if (value->kind == VAL_V128)
+        tell_vector(report, value->of.v128);
     else
         report_add(report, REPORT_RETURNED, "(a reference)");
 }
 
 enum { VALUES_MAX = 32 };
 
+static const char *const type_names[] = {"i32", "i64", "f32", "f64"};
+
+/* Compared, and not asked for its kind: Wasmtime's C API aborts when it is asked for that of a vector, or of
+ * a reference that is newer than the API. */
+static bool find_kind(const wasm_valtype_t *type, uint8_t *ret)
+{
+    static wasm_valtype_t *known[TYPE_F64 + 1];
+    for (uint8_t kind = TYPE_I32; kind <= TYPE_F64; kind++) {
+        if (!known[kind])
+            known[kind] = wasm_valtype_new(kind);
+        if (wasmtime_wasm_valtype_equal(type, known[kind])) {
+            *ret = kind;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool fill_values(struct run *run, const wasm_functype_t *type, wasmtime_val_t *into)
 {
-    static const char *const type_names[] = {"i32", "i64", "f32", "f64"};
     const wasm_valtype_vec_t *params = wasm_functype_params(type);
     const struct task *task = run->task;
     if (params->size != task->argument_count || params->size > VALUES_MAX ||
@@ -332,11 +411,17 @@ static bool fill_values(struct run *run, const wasm_functype_t *type, wasmtime_v
         return false;
     }
     for (size_t i = 0; i < params->size; i++) {
-        uint8_t kind = wasm_valtype_kind(params->data[i]);
-        if (kind > TYPE_F64 || !read_value(task->arguments[i], kind, &into[i])) {
+        uint8_t kind;
+        if (!find_kind(params->data[i], &kind)) {
+            report_add(run->report, REPORT_REFUSED,
+                       "'%.100s' cannot be called from outside: its value %zu is a vector or a reference, "
+                       "and only i32, i64, f32 and f64 can be given",
+                       task->call, i + 1);
+            return false;
+        }
+        if (!read_value(task->arguments[i], kind, &into[i])) {
             report_add(run->report, REPORT_REFUSED, "'%.100s': value %zu, '%.64s', is not %s", task->call,
-                       i + 1, task->arguments[i],
-                       kind > TYPE_F64 ? "a number: it takes a reference" : type_names[kind]);
+                       i + 1, task->arguments[i], type_names[kind]);
             return false;
         }
     }
@@ -423,7 +508,9 @@ static int run_instance(struct run *run)
     if (trap)
         return settle(run, NULL, trap);
     int code = run->task->runtime ? interpret(run) : call_exported(run);
-    report_add(run->report, REPORT_MEMORY, "%lld", (long long)memory_used(run));
+    int64_t used = memory_used(run).all; /* together they may have more than one is allowed */
+    report_add(run->report, REPORT_MEMORY, "%lld",
+               (long long)(used < run->task->memory_bytes ? used : run->task->memory_bytes));
     return code;
 }
 
@@ -462,6 +549,6 @@ int run_task(struct machine *machine, const struct task *task, struct report *re
     }
     wasmtime_store_delete(run.store);
     kv_free(run.state.kv);
-    remove_code(&run);
+    remove_directories(&run);
     return code;
 }

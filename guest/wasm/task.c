@@ -20,9 +20,10 @@ static bool take_field(struct task *task, const char *name, const char *value)
     const struct {
         const char *name;
         const char **into;
-    } texts[] = {{FIELD_RUNTIME, &task->runtime}, {FIELD_NAME, &task->name},
-                 {FIELD_CALL, &task->call},       {FIELD_INPUT, &task->input},
-                 {FIELD_OUTPUT, &task->output},   {FIELD_SCRATCH, &task->scratch}};
+    } texts[] = {{FIELD_RUNTIME, &task->runtime},    {FIELD_NAME, &task->name},
+                 {FIELD_CALL, &task->call},          {FIELD_INPUT, &task->input},
+                 {FIELD_OUTPUT, &task->output},      {FIELD_SCRATCH, &task->scratch},
+                 {FIELD_DIRECTORY, &task->directory}};
     const struct {
         const char *name;
         int64_t *into;

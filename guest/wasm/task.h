@@ -10,7 +10,7 @@
 enum { TASK_LIST_MAX = 1100 };
 
 struct task {
-    const char *runtime, *name, *call, *input, *output, *scratch;
+    const char *runtime, *name, *call, *input, *output, *scratch, *directory;
     const char *arguments[TASK_LIST_MAX], *environment[TASK_LIST_MAX];
     size_t argument_count, environment_count;
     unsigned host_groups;                        /* bits of imports.h */

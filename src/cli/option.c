@@ -72,8 +72,9 @@ static enum option_kind take_letter(struct option_parser *parser, const struct c
         parser->letters = NULL;
         return take_value(parser, row, rest, ret_value);
     }
-    snprintf(parser->message, sizeof parser->message, "there is no option -%c; see `cloche %s --help`",
-             letter, command->name);
+    snprintf(parser->message, sizeof parser->message, "there is no option -%c%s; see `cloche %s --help`",
+             letter, letter >= '0' && letter <= '9' ? " (a number below zero comes after --)" : "",
+             command->name);
     return OPTION_WRONG;
 }
 

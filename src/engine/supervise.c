@@ -743,9 +743,9 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
         supervise_explain(box->limits, result);
     }
     int status = self.exec_error && !self.has_cause ? -EINVAL : 0;
+    fill_usage(&self, ended_us); /* before the engine speaks, which may know more of it */
     if (status == 0 && box->engine->explain)
         status = box->engine->explain(box, result, err);
-    fill_usage(&self, ended_us);
     result->times.started_us = self.started_us;
     result->times.ended_us = ended_us;
     for (int i = 0; i < STREAM_COUNT; i++)

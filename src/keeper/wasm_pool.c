@@ -1,6 +1,7 @@
 #include "keeper/wasm_pool.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/scope.h"
 #include "engine/wasm/order.h"
 #include "engine/wasm/served.h"
@@ -28,7 +29,7 @@ struct worker {
     struct image *image;
     struct lease lease;
     struct result *layers; /* that were proved when it was made */
-    int output_fd;         /* its directory */
+    int output_fd, tmp_fd; /* its directories */
     int runs;
     int row; /* of the language that ran last, with what was found for it */
     struct program_paths paths;
@@ -59,6 +60,7 @@ static void worker_free(struct worker *worker)
     if (!worker)
         return;
     scope_close_fd(&worker->output_fd);
+    scope_close_fd(&worker->tmp_fd);
     lease_close_at_scope_end(&worker->lease);
     image_free(worker->image);
     spec_free(worker->spec);
@@ -146,10 +148,12 @@ static int worker_start(const struct wasm_pool *pool, const struct spec *like, s
         return status;
     lease->box.is_spare = true;
     status = lease->box.engine->start(&lease->box, worker->layers, err);
-    worker->output_fd =
-        openat(lease->box.scratch_fd, "output", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return status == 0 && worker->output_fd < 0 ? error_host(err, -errno, "cannot open a box's files")
-                                                : status;
+    if (status < 0)
+        return status;
+    worker->output_fd = file_open_directory(lease->box.scratch_fd, "output");
+    worker->tmp_fd = file_open_directory(lease->box.scratch_fd, "tmp");
+    int missing = worker->output_fd < 0 ? worker->output_fd : worker->tmp_fd < 0 ? worker->tmp_fd : 0;
+    return missing ? error_host(err, missing, "cannot open a box's files") : 0;
 }
 
 static int take(struct wasm_pool *pool, const struct spec *spec, struct worker **ret, struct error *err)
@@ -174,7 +178,7 @@ static int take(struct wasm_pool *pool, const struct spec *spec, struct worker *
         return 0;
     worker = malloc(sizeof *worker);
     if (worker)
-        *worker = (struct worker){.output_fd = -1, .row = -1};
+        *worker = (struct worker){.output_fd = -1, .tmp_fd = -1, .row = -1};
     int status =
         worker ? worker_start(pool, spec, worker, err) : error_host(err, -ENOMEM, "no memory for a box");
     if (status < 0)
@@ -247,8 +251,7 @@ static int collect(struct worker *worker, const struct spec *spec, struct result
     scope_fd target = collect_open_target_of(spec, err);
     if (target < 0 && (spec->output_directory || spec->output_fd >= 0))
         return target;
-    scope_fd output =
-        openat(worker->lease.box.scratch_fd, "output", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    scope_fd output = file_open_directory(worker->lease.box.scratch_fd, "output");
     if (output < 0)
         return result_add_omission(result, ".", "the output directory cannot be opened");
     return collect_files(output, target, &spec->limits, result, err);
@@ -260,17 +263,18 @@ static int run_in(struct worker *worker, const struct program *program, const st
 {
     struct wasm_served served;
     int status = wasm_served_open(&served, &worker->lease.box, spec, program, err);
+    bool lives_on = false;
     if (status == 0) {
         worker->runs++;
         status = supervise_run(&served.box, io, result, err);
-        *ret_is_usable = wasm_served_close(&served);
+        lives_on = wasm_served_close(&served);
     }
-    if (status < 0 || !has_files(worker->output_fd))
+    bool has_output = has_files(worker->output_fd); /* one that was refused, too: a module starts first */
+    *ret_is_usable = lives_on && !has_output && !has_files(worker->tmp_fd);
+    if (status < 0 || !has_output)
         return status;
-    if (*ret_is_usable) { /* it must not change what is looked at */
-        *ret_is_usable = false;
+    if (lives_on) /* it must not change what is looked at */
         wasm_served_end(&worker->lease.box);
-    }
     return collect(worker, spec, result, err);
 }
 

@@ -135,10 +135,45 @@ static int read_context(const json_t *object, struct language *row, const char *
     return status < 0 ? status : read_environment(object, &row->context.environment, source, err);
 }
 
+/* Compiled modules are mapped as they are: only those that set-up has put in their own directory. */
+static bool is_module_of_setup(const char *path)
+{
+    static const char *const places[] = {"/usr/local/lib/cloche/wasm/", "/usr/lib/cloche/wasm/"};
+    bool is_there = false;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        is_there |=
+            strncmp(path, places[i], strlen(places[i])) == 0 && text_is_plain_name(path + strlen(places[i]));
+    return is_there;
+}
+
+/* After the rest of the row, of which not all goes with it. */
+static int read_engine(const json_t *object, struct language *row, const char *source, struct error *err)
+{
+    const json_t *engine = json_object_get(object, "engine");
+    if (!engine)
+        return 0;
+    if (!json_is_string(engine) || strcmp(json_string_value(engine), "wasm") != 0)
+        return error_spec(err, "languages", "%s: '%s': 'engine' is wasm, or not given", source, row->name);
+    static const char *const others[] = {"compile", "context", "probe"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (json_object_get(object, others[i]))
+            return error_spec(err, "languages", "%s: '%s': the engine wasm has no '%s'", source, row->name,
+                              others[i]);
+    bool is_right = row->run.find.count > 0 && strcmp(row->run.run.items[0], "{code}") != 0;
+    for (size_t i = 0; i < row->run.find.count; i++)
+        is_right &= is_module_of_setup(row->run.find.items[i]);
+    row->is_wasm = true;
+    return is_right ? 0
+                    : error_spec(err, "languages",
+                                 "%s: '%s': a language of the engine wasm finds its module in "
+                                 "/usr/local/lib/cloche/wasm or /usr/lib/cloche/wasm",
+                                 source, row->name);
+}
+
 static int read_row(const json_t *object, struct language *row, const char *source, struct error *err)
 {
-    static const char *const row_keys[] = {"name",    "extensions",  "find",    "file",    "run", "probe",
-                                           "compile", "environment", "missing", "context", NULL};
+    static const char *const row_keys[] = {"name",    "extensions",  "find",    "file",    "run",    "probe",
+                                           "compile", "environment", "missing", "context", "engine", NULL};
     static const char *const compile_keys[] = {"find", "run", "environment", "artifact", NULL};
     int status = refuse_unknown_keys(object, row_keys, source, err);
     if (status < 0)
@@ -155,6 +190,8 @@ static int read_row(const json_t *object, struct language *row, const char *sour
         status = read_step(object, &row->run, source, err);
     if (status == 0)
         status = read_context(object, row, source, err);
+    if (status == 0)
+        status = read_engine(object, row, source, err);
     const json_t *compile = json_object_get(object, "compile");
     if (status < 0 || !compile)
         return status;
@@ -336,17 +373,23 @@ int language_find(const struct language_table *table, const struct language_want
     return -1;
 }
 
-int language_names(const struct language_table *table, struct buffer *into)
+static int list_names(const struct language_table *table, bool only_wasm, struct buffer *into)
 {
     int status = 0;
     for (size_t i = 0; status == 0 && i < table->count; i++) {
-        bool seen = false;
+        bool is_left_out = only_wasm && !table->rows[i].is_wasm;
         for (size_t j = 0; j < i; j++)
-            seen |= strcmp(table->rows[i].name, table->rows[j].name) == 0;
-        if (!seen)
+            is_left_out |= strcmp(table->rows[i].name, table->rows[j].name) == 0 &&
+                           (!only_wasm || table->rows[j].is_wasm);
+        if (!is_left_out)
             status = buffer_print(into, "%s%s", into->length ? ", " : "", table->rows[i].name);
     }
     return status;
+}
+
+int language_names(const struct language_table *table, struct buffer *into)
+{
+    return list_names(table, false, into);
 }
 
 int language_explain_missing(const struct language_table *table, const struct language_wanted *wanted,
@@ -358,13 +401,14 @@ int language_explain_missing(const struct language_table *table, const struct la
             return error_spec(err, "language", "language: image '%s' has no %s%s; %s", wanted->image->name,
                               name, wanted->is_wasm ? " for the engine wasm" : "",
                               table->rows[i].missing ? table->rows[i].missing : "install it in the image");
-    if (language_named(table, name))
-        return error_spec(err, "language", "language: %s: %s", name,
-                          wanted->is_wasm
-                              ? "there is none for the engine wasm, which has: wasm, python, javascript"
-                              : "only the engine wasm has it: use --isolation wasm");
     scope_buffer names = {0};
-    language_names(table, &names);
+    if (language_named(table, name) && !wanted->is_wasm)
+        return error_spec(err, "language", "language: %s: only the engine wasm has it: use --isolation wasm",
+                          name);
+    list_names(table, language_named(table, name), &names);
+    if (language_named(table, name))
+        return error_spec(err, "language", "language: %s: there is none for the engine wasm, which has: %s",
+                          name, names.data ? names.data : "");
     return error_spec(err, "language",
                       "language: there is no '%.64s'; there are: %s. More can be added with "
                       "`languages = FILE` in the configuration",

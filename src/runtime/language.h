@@ -23,7 +23,7 @@ struct language {
     struct string_list extensions;
     char *file;
     char *missing; /* how to get it; may be NULL */
-    bool is_wasm;  /* its runtime is a module for the engine wasm; only built-in rows are */
+    bool is_wasm;  /* its runtime is a module for the engine wasm */
     char *artifact;
     bool has_compile;
     struct language_step compile;

@@ -235,6 +235,10 @@ static int add_host(struct spec *spec, const char *value, struct error *err)
     bool is_known = false;
     for (size_t i = 0; i < SPEC_HOST_GROUPS; i++)
         is_known |= strcmp(value, spec_host_groups[i]) == 0;
+    if (!is_known && strcmp(value, "fetch") == 0)
+        return error_spec(err, "host",
+                          "host: there is no 'fetch': boxes have no network yet, and no gateway that a call "
+                          "could go through; there are: wasi, clock, random, log, kv");
     if (!is_known)
         return error_spec(
             err, "host",

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int set_scalar(struct spec *spec, const char *field, const json_t *value, struct error *err)
@@ -41,18 +42,38 @@ static int set_code_or_stdin(struct spec *spec, const char *field, const json_t 
     return status < 0 ? error_host(err, status, "%s", field) : 0;
 }
 
+/* As a program is given it: an integer as it is, any other with as many digits as tell it from its
+ * neighbours.
+ */
+static int add_number(struct spec *spec, const char *each, const json_t *value, struct error *err)
+{
+    char number[64];
+    if (json_is_integer(value))
+        return set_scalar(spec, each, value, err);
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(number, sizeof number, "%.*g", digits, json_real_value(value));
+        if (strtod(number, NULL) == json_real_value(value))
+            break;
+    }
+    return spec_set(spec, each, number, err);
+}
+
 static int set_array(struct spec *spec, const char *field, const char *each, const json_t *value,
                      struct error *err)
 {
+    bool takes_numbers = strcmp(field, "args") == 0; /* values of a function that is called */
     if (!json_is_array(value))
-        return error_spec(err, field, "%s: must be an array of strings", field);
+        return error_spec(err, field, "%s: must be an array of strings%s", field,
+                          takes_numbers ? " and numbers" : "");
     size_t index;
     json_t *item;
     json_array_foreach(value, index, item)
     {
-        if (!json_is_string(item))
-            return error_spec(err, field, "%s[%zu]: must be a string", field, index);
-        int status = set_scalar(spec, each, item, err);
+        bool is_number = takes_numbers && json_is_number(item);
+        if (!json_is_string(item) && !is_number)
+            return error_spec(err, field, "%s[%zu]: must be a string%s", field, index,
+                              takes_numbers ? " or a number" : "");
+        int status = is_number ? add_number(spec, each, item, err) : set_scalar(spec, each, item, err);
         if (status < 0)
             return status;
     }

@@ -6,7 +6,7 @@ import pytest
 # Errors of WASI.
 OK, ACCES, BADF, EXIST, INVAL, ISDIR, NOENT, NOTDIR, NOTEMPTY, NOTSOCK, PERM, ROFS, NOTCAPABLE = 0, 2, 8, 20, 28, 31, 44, 54, 55, 57, 63, 69, 76
 NOT_ALLOWED = (PERM, ROFS, NOTCAPABLE, ACCES)
-INPUT, OUTPUT = 3, 4  # the directories that are open from the start
+INPUT, OUTPUT, TMP, HERE = 3, 4, 5, 6  # the directories that are open from the start
 CREATE, DIRECTORY, EXCLUSIVE, TRUNCATE = 1, 2, 4, 8
 READ, WRITE, ALL = 1 << 1, 1 << 6, (1 << 29) - 1
 
@@ -68,8 +68,10 @@ CASES = {
     "arguments and environment": ([("args_sizes_get", SPACE, SPACE + 4), ("args_get", SPACE, SPACE + 512), ("environ_sizes_get", SPACE, SPACE + 4)], [OK, OK, OK]),
     "clocks": ([("clock_time_get", 0, 1, SPACE), ("clock_time_get", 1, 1, SPACE), ("clock_res_get", 1, SPACE)], [OK, OK, OK]),
     "randomness": ([("random_get", SPACE, 64), ("random_get", SPACE, 0)], [OK, OK]),
-    "directories that are open": ([("fd_prestat_get", INPUT, SPACE), ("fd_prestat_get", OUTPUT, SPACE), ("fd_prestat_get", 5, SPACE), ("fd_prestat_get", 1, SPACE)],
-                                  [OK, OK, BADF, BADF]),
+    "directories that are open": ([("fd_prestat_get", INPUT, SPACE), ("fd_prestat_get", OUTPUT, SPACE), ("fd_prestat_get", TMP, SPACE), ("fd_prestat_get", HERE, SPACE),
+                                   ("fd_prestat_get", 7, SPACE), ("fd_prestat_get", 1, SPACE)], [OK, OK, OK, OK, BADF, BADF]),
+    "relative names are those of the output": ([open_file(HERE, "x", CREATE), open_file(OUTPUT, "x", CREATE | EXCLUSIVE), open_file(TMP, "x")], [OK, EXIST, NOENT]),
+    "a directory of one's own": ([open_file(TMP, "x", CREATE), open_file(OUTPUT, "x"), open_file(TMP, "../x", CREATE), ("path_unlink_file", TMP, Path("x"))], [OK, NOENT, NOT_ALLOWED, OK]),
     "name of a directory in too little room": ([("fd_prestat_dir_name", INPUT, SPACE, 2), ("fd_prestat_dir_name", INPUT, SPACE, 11)], [(37, INVAL), OK]),
     "a file is made, written, read, told": ([open_file(OUTPUT, "x", CREATE), ("fd_write", OPENED, *BUFFER), ("fd_tell", OPENED, SPACE + 16), ("fd_seek", OPENED, 0, 0, SPACE + 16),
                                              ("fd_read", OPENED, *BUFFER), ("fd_sync", OPENED), ("fd_filestat_get", OPENED, SPACE + 64), ("fd_close", OPENED), ("fd_close", OPENED)],
@@ -120,7 +122,7 @@ def test_case(name, tmp_path):
         assert answer in (allowed if isinstance(allowed, tuple) else (allowed,)), (name, call, answer, answers)
 
 
-@pytest.mark.parametrize("code, shown", [(0, 0), (1, 1), (42, 42), (125, 125)])
+@pytest.mark.parametrize("code, shown", [(0, 0), (1, 1), (42, 42), (125, 125), (126, 126), (134, 134), (255, 255), (256, 0), (-1, 255)])
 def test_exit_codes(code, shown):
     text = f'(module (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32))) (memory (export "memory") 1) (func (export "_start") (call $exit (i32.const {code})) unreachable))'
     result = box.run("--language", "wasm", "-e", text)

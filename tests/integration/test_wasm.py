@@ -49,9 +49,11 @@ def test_file_names_tell_the_engine(tmp_path):
     assert refused.returncode == box.BAD_SPEC and b"only the engine wasm" in refused.stderr
 
 
+EMPTY = bytes.fromhex("0061736d01000000" "0104016000" "00" "0302" "0100" "070a01065f7374617274" "0000" "0a040102000b")
+
+
 def test_binary_format(tmp_path):
-    empty = bytes.fromhex("0061736d01000000" "0104016000" "00" "0302" "0100" "070a01065f7374617274" "0000" "0a040102000b")
-    (tmp_path / "empty.wasm").write_bytes(empty)
+    (tmp_path / "empty.wasm").write_bytes(EMPTY)
     result = box.run(tmp_path / "empty.wasm")
     assert (result.cause, result.exit_code) == ("exit", 0), result
 
@@ -61,6 +63,33 @@ def test_call_of_an_exported_function(values, returned):
     text = '(module (func (export "add") (param i32 i64) (result i64) (i64.add (i64.extend_i32_s (local.get 0)) (local.get 1))))'
     result = box.run("--language", "wasm", "--call", "add", "-e", text, "--", *values)
     assert result.returned == returned, result
+
+
+def test_numbers_of_a_spec_are_values():
+    text = '(module (func (export "sum") (param i64 f64) (result f64) (f64.add (f64.convert_i64_s (local.get 0)) (local.get 1))))'
+    spec = {"language": "wasm", "code": text, "call": "sum", "args": [-2, 0.1]}
+    assert box.run("--spec", "-", input=json.dumps(spec).encode()).returned == [-1.9], spec
+
+
+def test_numbers_below_zero_are_no_options_after_the_file(tmp_path):
+    text = '(module (func (export "same") (param f64) (result f64) (local.get 0)))'
+    (tmp_path / "same.wat").write_text(text)
+    assert box.raw("run", "--call", "same", tmp_path / "same.wat", "-1.5").stdout == b"-1.5\n"
+    refused = box.raw("run", "--language", "wasm", "--call", "same", "-e", text, "-1.5")
+    assert refused.returncode == box.BAD_SPEC and b"a number below zero comes after --" in refused.stderr
+
+
+VECTOR = '(module (func (export "in") (param {0})) (func (export "out") (result v128) (v128.const i32x4 1 2 3 4)))'
+
+
+@pytest.mark.parametrize("kind", ["v128", "anyref", "(ref null any)", "externref", "(ref func)"])
+def test_values_that_nobody_can_write_are_refused(kind):
+    result = box.run("--language", "wasm", "--call", "in", "-e", VECTOR.format(kind), "--", "1")
+    assert result.returncode == box.BAD_SPEC and "a vector or a reference" in result.error["message"], result
+
+
+def test_vectors_are_returned_as_one_number():
+    assert module(VECTOR.format("i32"), "--call", "out").returned == ["0x00000004000000030000000200000001"]
 
 
 def test_returned_values_are_printed():
@@ -77,6 +106,9 @@ def test_wrong_calls_are_named(call, values, words):
     assert result.returncode == box.BAD_SPEC and words in result.error["message"], result
 
 
+MANY = "".join(f'(import "{"x" * 90}" "f{number}" (func))' for number in range(300))
+
+
 @pytest.mark.parametrize("text, words", [
     ('(module (import "env" "system" (func)) (func (export "_start")))', "'env.system', which is not approved"),
     ('(module (import "cloche" "kv_get" (func (param i32 i32 i32 i32) (result i32))) (func (export "_start")))', "group 'kv'"),
@@ -84,6 +116,10 @@ def test_wrong_calls_are_named(call, values, words):
     ('(module (import "env" "host_call" (func (param i32 i32 i32 i32 i32) (result i32))) (func (export "_start")))', "'env.host_call'"),
     ('(module (import "wasi_snapshot_preview1" "no_such_call" (func)) (func (export "_start")))', "no_such_call"),
     ('(module (import "env" "memory" (memory 1)) (func (export "_start")))', "'env.memory'"),
+    ('(module (import "env" "a" (func)) (import "env" "b" (func)) (import "cloche" "log" (func (param i32 i32))))',
+     "'env.a', 'env.b', 'cloche.log' (group 'log'), which are not approved"),
+    (f"(module {MANY})", ".f7' and 292 more, which are not approved"),
+    ("(component)", "wasm32-wasip1"), ("\0asm\r\0\1\0", "wasm32-wasip1"),
     ("(module", "expected"), ("\0asm", ""), ("", ""), ("(module)", "exports no '_start'")])
 def test_what_is_not_approved_never_starts(text, words):
     result = box.run("--spec", "-", input=json.dumps({"language": "wasm", "code": text}).encode())
@@ -123,7 +159,9 @@ def test_host_functions_touch_nothing_outside(body):
 
 def test_unknown_group_is_refused():
     result = module(HELLO, "--host", "fetch")
-    assert result.returncode == box.BAD_SPEC and "'fetch' is not a group" in result.error["message"]
+    assert result.returncode == box.BAD_SPEC and "boxes have no network yet" in result.error["message"]
+    result = module(HELLO, "--host", "files")
+    assert result.returncode == box.BAD_SPEC and "'files' is not a group" in result.error["message"]
 
 
 @pytest.mark.parametrize("body, trap", [
@@ -145,8 +183,27 @@ GROW = "(loop (if (i32.ne (memory.grow (i32.const 16)) (i32.const -1)) (then br 
 def test_memory_is_refused_at_the_limit_and_a_module_that_then_traps_ran_out_of_it():
     result = start(f"{GROW} unreachable", "--memory", "64M")
     assert result.cause == "memory" and "64" in result.detail, result
-    assert result.usage["peak_memory_bytes"] <= 64 << 20
+    assert 60 << 20 <= result.usage["peak_memory_bytes"] <= 64 << 20
     assert start(GROW, "--memory", "64M").cause == "exit"
+
+
+@pytest.mark.parametrize("memories", ['(memory (export "heap") 1)', '(memory (export "a") (export "b") 1)'])
+def test_memory_of_any_name_runs_out(memories):
+    result = module(f'(module {memories} (func (export "_start") {GROW} unreachable))', "--memory", "64M")
+    assert result.cause == "memory", result
+
+
+@pytest.mark.parametrize("memories, pages", [
+    ('(memory (export "memory") 500)', 500), ('(memory (export "other") 300) (memory (export "memory") 200)', 500),
+    ('(memory (export "a") (export "b") 100)', 100)])
+def test_memory_that_a_module_has_is_told(memories, pages):
+    result = module(f'(module {memories} (func (export "_start")))', "--memory", "100M")
+    assert result.usage["peak_memory_bytes"] == pages * 65536, result
+
+
+def test_memory_that_python_has_is_told():
+    result = python("x = b'x' * (300 << 20)", "--memory", "500M")
+    assert 300 << 20 <= result.usage["peak_memory_bytes"] <= 500 << 20, result
 
 
 def test_more_memory_at_the_start_than_the_limit():
@@ -181,8 +238,8 @@ def test_fuel_is_the_same_in_every_run():
 
 @pytest.mark.parametrize("fields, words", [
     ({"command": ["true"]}, "no programs of an image"), ({"language": "python", "code": "1", "call": "x"}, "modules of one's own"),
-    ({"language": "bash", "code": "true"}, "none for the engine wasm"), ({"language": "wasm", "code": "", "fuel": 0}, "fuel"),
-    ({"code": "1", "reads": ["/usr"]}, "/data/input and /data/output only")])
+    ({"language": "bash", "code": "true"}, "none for the engine wasm, which has: wasm, python, javascript, sql, php, ruby"), ({"language": "wasm", "code": "", "fuel": 0}, "fuel"),
+    ({"code": "1", "reads": ["/usr"]}, "/data/input and /data/output only"), ({"code": "1", "cwd": "/usr"}, "cwd: '/usr' cannot be entered")])
 def test_what_the_engine_has_not(fields, words):
     result = box.run("--spec", "-", input=json.dumps({"isolation": "wasm", **fields}).encode())
     assert result.returncode == box.BAD_SPEC and words in result.error["message"], result
@@ -278,6 +335,25 @@ def test_files_in_and_out(tmp_path):
     assert (tmp_path / "out" / "out.txt").read_text() == "givengiven"
 
 
+@pytest.mark.parametrize("options, directory", [((), "/data/output"), (("--cwd", "/tmp"), "/tmp"), (("--cwd", "/data/input"), "/data/input")])
+def test_relative_names_are_those_of_the_working_directory(options, directory):
+    assert python("import os; print(os.getcwd())", *options).stdout == f"{directory}\n"
+
+
+def test_relative_names_of_python_lead_to_the_output():
+    result = python("open('mine.txt', 'w').write('x')")
+    assert [file["path"] for file in result.files] == ["mine.txt"], result
+
+
+def test_tmp_is_there_and_not_given_back():
+    result = python("import tempfile, os\nwith tempfile.TemporaryDirectory() as d: open(d + '/x', 'w')\nopen('/tmp/left', 'w'); print(d, os.listdir('/tmp'))")
+    assert re.fullmatch(r"/tmp/\w+ \['left'\]\n", result.stdout) and result.files == [], result
+
+
+def test_tmp_counts_for_the_disk_limit():
+    assert python("f = open('/tmp/x', 'wb')\nwhile True: f.write(bytes(100000))", "--disk", "5M").cause == "disk"
+
+
 ESCAPES = """
 import os
 def tried(name, call):
@@ -343,6 +419,57 @@ def test_javascript_ends_at_its_limits():
     assert javascript("setInterval(() => {}, 10)", "--wall", "300ms").cause == "wall_time"
     grown = javascript("let x = []; for (;;) x.push(new Array(100000).fill(1))", "--memory", "64M", "--wall", "20s")
     assert (grown.cause, grown.exit_code) == ("exit", 1) and "out of memory" in grown.stderr, grown  # it was refused, and told so
+
+
+# What each prints and how it ends; with one argument, a file made by a relative name, and stdin where it reads it.
+OTHERS = {
+    "sql": ("create table t(a, b);\ninsert into t values (1, 'x;y'), (2, null); -- so\nselect sum(a), group_concat(b) from t; select a, b from t;\nselect missing",
+            "3|x;y\n1|x;y\n2|\n", 1, "/code/main.sql:4: no such column: missing\n"),
+    "php": ("<?php echo array_sum([1, 2]), ' ', $argv[1], ' ', json_encode(['a' => 1]), \"\\n\"; file_put_contents('made', 'x'); exit(200);",
+            '3 word {"a":1}\n', 200, ""),
+    "ruby": ("require 'json'\nputs [1, 2].sum, ARGV, ({a: 1}).to_json\nFile.write('made', 'x')\n$stderr.puts 'e'\nexit 7", '3\nword\n{"a":1}\n', 7, "e\n"),
+}
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_other_languages_are_rows_of_the_table(language):
+    code, stdout, status, stderr = OTHERS[language]
+    arguments = ("/data/output/made",) if language == "sql" else ("word",)
+    result = box.run("--isolation", "wasm", "--language", language, "-e", code, "--", *arguments)
+    assert (result.stdout, result.stderr, result.cause, result.exit_code) == (stdout, stderr, "exit", status), result
+    assert [file["path"] for file in result.files] == ["made"]
+    refused = box.run("--isolation", "container", "--language", language, "-e", code)
+    assert refused.returncode == box.BAD_SPEC and "only the engine wasm has it" in refused.error["message"]
+
+
+@pytest.mark.parametrize("language, code, words", [
+    ("php", "<?php nothing();", "Call to undefined function nothing()"), ("ruby", "nothing()", "undefined method"), ("sql", "select", "incomplete input"),
+    ("php", "<?php for (;;);", None), ("ruby", "loop {}", None), ("sql", "with recursive n(x) as (select 1 union all select x + 1 from n) select count(*) from n;", None)])
+def test_errors_and_limits_of_other_languages(language, code, words):
+    result = box.run("--isolation", "wasm", "--language", language, "--cpu", "2s", "-e", code)
+    if words:
+        assert result.cause == "exit" and result.exit_code != 0 and words in result.stdout + result.stderr, result
+    else:
+        assert result.cause == "cpu_time", result
+
+
+def test_sql_keeps_what_triggers_and_texts_hold():
+    code = "create table t(a); create trigger r after insert on t begin update t set a = a + 1; update t set a = a * 2; end; insert into t values (1); select a, ';' from t"
+    assert box.run("--isolation", "wasm", "--language", "sql", "-e", code).stdout == "4|;\n"
+
+
+def test_an_operators_own_language(config, tmp_path):
+    (tmp_path / "rows.json").write_text(json.dumps({"name": "snake", "engine": "wasm", "extensions": ["snake"], "file": "main.snake", "run": ["snake", "{code}"],
+                                                    "find": ["/usr/local/lib/cloche/wasm/python.cwasm"]}))
+    result = box.run("--config", config(f"languages = {tmp_path}/rows.json"), "--isolation", "wasm", "--language", "snake", "-e", "import sys; print(sys.orig_argv)")
+    assert result.stdout == "['snake', '/code/main.snake']\n", result
+
+
+def test_an_operators_own_module_is_compiled_into_its_place(tmp_path):
+    (tmp_path / "mine.wasm").write_bytes(EMPTY)
+    subprocess.run([box.ROOT / "setup" / "install-wasm", "module", tmp_path / "mine.wasm", "mine", box.CLOCHE.parent], check=True,
+                   env={**os.environ, "CLOCHE_WASM_DIRECTORY": str(tmp_path / "place")})
+    assert (tmp_path / "place" / "mine.cwasm").read_bytes()[:4] == b"\x7fELF"
 
 
 def test_an_ordinary_user_can(shared):
@@ -419,14 +546,69 @@ WARM_SAME = [
     ("python", "import sys; print(1); print(2, file=sys.stderr); sys.exit(3)", ()), ("python", "1/0", ()),
     ("python", "import sys, os; print(sys.argv, sorted(os.environ), os.listdir('/data/output'))", ("--env", "A=b")),
     ("javascript", "console.log([1], process.env.A); throw new Error('x')", ("--env", "A=b")),
-    ("wasm", HELLO, ()), ("wasm", '(module (func (export "_start") unreachable))', ()),
-    ("wasm", '(module (import "env" "no" (func)))', ()), ("python", "x = [0] * 10**9", ("--memory", "64M")),
+    ("wasm", HELLO, ()), ("wasm", '(module (func (export "_start") unreachable))', ()), *((language, OTHERS[language][0].replace("'made'", "'/tmp/made'"), ()) for language in OTHERS),
+    ("wasm", '(module (import "env" "no" (func)))', ()), ("python", "1", ("--cwd", "/etc")), ("python", "import os; print(os.getcwd())", ("--cwd", "/tmp")), ("python", "x = [0] * 10**9", ("--memory", "64M")),
     ("wasm", "(module (memory (export \"memory\") 1) (func (export \"_start\") (loop br 0)))", ("--cpu", "200ms")),
 ]
 
 
 RANDOM = """import os, random, secrets, tempfile, uuid
 print(random.random(), random.SystemRandom().random(), os.urandom(8).hex(), secrets.token_hex(8), uuid.uuid4(), next(tempfile._get_candidate_names()))"""
+
+
+def test_memory_of_a_warm_run_is_told(ready):
+    assert served(ready, "x = bytearray(100 << 20)").usage["peak_memory_bytes"] >= 100 << 20
+    assert served(ready, "x = 1").usage["peak_memory_bytes"] < 50 << 20  # its own, not that of the run before
+
+
+def test_what_is_left_in_tmp_is_not_there_in_the_next_run(ready):
+    look = "import os; print(os.listdir('/tmp')); "
+    assert served(ready, look + "open('/tmp/gone', 'w'); os.remove('/tmp/gone')").stdout == "[]\n"
+    assert ready.kind("wasm")["spares"] == 1
+    assert served(ready, look + "open('/tmp/left', 'w')").stdout == "[]\n"
+    assert ready.kind("wasm")["spares"] == 0  # it is not used again
+    assert served(ready, look, hits=0).stdout == "[]\n"
+
+
+LEAVES_A_FILE = """(module (import "wasi_snapshot_preview1" "path_open" (func $open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (memory (export "memory") 1) (data (i32.const 0) "left")
+  (func $begin (drop (call $open (i32.const 4) (i32.const 0) (i32.const 0) (i32.const 4) (i32.const 1) (i64.const 66) (i64.const 66) (i32.const 0) (i32.const 8))))
+  (start $begin))"""
+
+
+def test_what_a_refused_module_has_left_is_not_there_in_the_next_run(ready):
+    refused = served(ready, LEAVES_A_FILE, "--call", "nothing", language="wasm")
+    assert "exports no function" in refused.error["message"], refused
+    assert ready.kind("wasm")["spares"] == 0  # it is not used again
+    assert served(ready, "import os; print(os.listdir('/data/output'))", hits=0).stdout == "[]\n"
+
+
+def test_files_of_a_run_that_left_others_in_tmp_are_given_back(ready):
+    result = served(ready, "open('/tmp/left', 'w'); open('mine', 'w').write('x' * 5)")
+    assert [(file["path"], file["size"]) for file in result.files] == [("mine", 5)]
+
+
+def workers_below(pid):
+    parents, names = keeper.processes()
+    return [worker for worker, name in names.items() if name == "cloche-wasm" and pid in (parents[worker], parents.get(parents[worker]))]
+
+
+@pytest.mark.parametrize("number, cold, warm", [(signal.SIGABRT, "trap", "trap"), (signal.SIGTRAP, "trap", "trap"), (signal.SIGKILL, "signal", "host_failure")])
+def test_what_wasmtime_dies_of_is_the_codes_doing(ready, number, cold, warm):
+    for is_warm, cause in ((True, warm), (False, cold)):
+        command = [box.CLOCHE, "run", "--json", *(["--warm"] if is_warm else []), "--isolation", "wasm", "--wall", "20s", "-e", "while True: pass"]
+        running = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        above = ready.process.pid if is_warm else running.pid
+        workers, until = [], time.monotonic() + 20
+        while not workers and time.monotonic() < until:
+            time.sleep(0.3)
+            workers = workers_below(above)
+        assert workers
+        for worker in workers:
+            os.kill(worker, number)
+        result = json.loads(running.communicate(timeout=30)[0])
+        assert (result["cause"], result.get("trap") == "crash") == (cause, cause == "trap"), result
+        assert cause != "trap" or f"signal {number.value}" in result["detail"]
 
 
 def test_runs_do_not_share_what_is_random(ready):

@@ -44,6 +44,32 @@ static void load_refused(const struct scratch *scratch, const char *text, const 
     "\"run\": [\"{runtime}\", \"{code}\"], \"environment\": {\"RUBYOPT\": \"-W0\"}, \"missing\": \"apt-get " \
     "install ruby\"}"
 
+#define MODULE_ROW(engine, find, more)                                                                       \
+    "{\"name\": \"lua\", \"file\": \"main.lua\", \"run\": [\"lua\", \"{code}\"], \"engine\": " engine        \
+    ", \"find\": [" find "]" more "}"
+
+static void a_module_of_an_operator_comes_from_one_place_only(void **state)
+{
+    struct language_table table;
+    load_well(*state, MODULE_ROW("\"wasm\"", "\"/usr/local/lib/cloche/wasm/lua.cwasm\"", ""), &table);
+    assert_true(table.rows[0].is_wasm);
+    language_table_free(&table);
+    static const char *const elsewhere[] = {
+        MODULE_ROW("\"wasm\"", "\"/tmp/lua.cwasm\"", ""),
+        MODULE_ROW("\"wasm\"", "\"/usr/local/lib/cloche/wasm/../lua.cwasm\"", ""),
+        MODULE_ROW("\"wasm\"", "\"/usr/local/lib/cloche/wasm/..\"", ""),
+        MODULE_ROW("\"wasm\"", "\"/usr/local/lib/cloche/wasm/\"", ""),
+        MODULE_ROW("\"wasm\"", "\"/usr/lib/cloche/wasm/lua.cwasm\", \"/usr/lib/lua.cwasm\"", ""),
+        MODULE_ROW("\"wasm\"", "", ""),
+    };
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        LOAD_REFUSED(*state, elsewhere[i], "'lua'", "/usr/local/lib/cloche/wasm");
+    LOAD_REFUSED(*state, MODULE_ROW("\"vm\"", "\"/usr/lib/cloche/wasm/lua.cwasm\"", ""), "'engine' is wasm");
+    LOAD_REFUSED(*state, MODULE_ROW("[]", "\"/usr/lib/cloche/wasm/lua.cwasm\"", ""), "'engine' is wasm");
+    LOAD_REFUSED(*state, MODULE_ROW("\"wasm\"", "\"/usr/lib/cloche/wasm/lua.cwasm\"", ", \"probe\": [\"x\"]"),
+                 "no 'probe'");
+}
+
 static void built_in_languages_are_there(void **state)
 {
     struct language_table table;
@@ -439,6 +465,7 @@ static void missing_language_is_told_with_the_way_to_get_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        SCRATCH_TEST(a_module_of_an_operator_comes_from_one_place_only),
         SCRATCH_TEST(built_in_languages_are_there),
         SCRATCH_TEST(built_in_rows_are_sound),
         SCRATCH_TEST(row_can_be_added_without_code),

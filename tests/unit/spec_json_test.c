@@ -99,6 +99,22 @@ static void unknown_field_is_named_and_the_nearest_suggested(void **state)
     READ_REFUSED("{\"compile.memory\": \"1G\"}", "compile.memory", "is not a field");
 }
 
+static void numbers_among_arguments_keep_all_their_digits(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = {
+        "2", "-9223372036854775807", "0.10000000000000001", "-1.5", "0.1", "1.0000000000000002", "1e+300",
+        "x"};
+    scope_spec *spec = read_well("{\"args\": [2, -9223372036854775807, \"0.10000000000000001\", -1.5, 0.1, "
+                                 "1.0000000000000002, 1e300, \"x\"]}");
+    assert_int_equal(spec->arguments.count, sizeof wanted / sizeof *wanted);
+    for (size_t i = 0; i < spec->arguments.count; i++)
+        assert_string_equal(spec->arguments.items[i], wanted[i]);
+    READ_REFUSED("{\"args\": [true]}", "args", "args[0]", "a string or a number");
+    READ_REFUSED("{\"args\": [99999999999999999999]}", "spec", "not valid JSON");
+    READ_REFUSED("{\"command\": [1]}", "command", "command[0]", "must be a string");
+}
+
 static void unknown_limits_are_refused(void **state)
 {
     (void)state;
@@ -121,8 +137,9 @@ static void wrong_types_are_refused_by_name(void **state)
                   {"compile_limits", "{"}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         for (size_t j = 0; j < sizeof values / sizeof *values; j++) {
-            bool right =
-                values[j][0] == fields[i].taken[0] && !strchr(values[j], '1') && !strchr(values[j], 'n');
+            bool takes_numbers = strcmp(fields[i].field, "args") == 0;
+            bool right = values[j][0] == fields[i].taken[0] && (takes_numbers || !strchr(values[j], '1')) &&
+                         !strchr(values[j], 'n');
             if (right)
                 continue;
             char text[128];
@@ -268,6 +285,7 @@ int main(void)
         cmocka_unit_test(command_and_file_are_fields_too),
         cmocka_unit_test(every_limit_can_be_a_number),
         cmocka_unit_test(unknown_field_is_named_and_the_nearest_suggested),
+        cmocka_unit_test(numbers_among_arguments_keep_all_their_digits),
         cmocka_unit_test(unknown_limits_are_refused),
         cmocka_unit_test(wrong_types_are_refused_by_name),
         cmocka_unit_test(impossible_numbers_are_refused),

@@ -49,7 +49,21 @@ static int add_arguments(struct buffer *fields, const struct spec *spec, const s
                       : add_list(fields, FIELD_ARGUMENT, &program->arguments);
 }
 
-static int fill_fields(const struct box *box, const struct program *program, struct buffer *fields)
+/* A program of Go asks for PWD where others have a directory to stand in, and so does our own of Python. What
+ * the caller has set for it stays. */
+static int add_directory(struct buffer *fields, const char *directory, const struct string_list *environment)
+{
+    char pair[64];
+    snprintf(pair, sizeof pair, "PWD=%s", directory);
+    int status = add_text(fields, FIELD_DIRECTORY, directory);
+    for (size_t i = 0; i < environment->count; i++)
+        if (strncmp(environment->items[i], "PWD=", 4) == 0)
+            return status;
+    return status < 0 ? status : add_text(fields, FIELD_ENVIRONMENT, pair);
+}
+
+static int fill_fields(const struct box *box, const struct program *program, const char *directory,
+                       struct buffer *fields)
 {
     const struct string_list usual_host = {.items = (char *[]){"wasi"}, .count = 1};
     const struct spec *spec = box->spec;
@@ -61,6 +75,8 @@ static int fill_fields(const struct box *box, const struct program *program, str
         status = add_text(fields, FIELD_NAME, program->code_name);
     if (status == 0 && spec->call)
         status = add_text(fields, FIELD_CALL, spec->call);
+    if (status == 0)
+        status = add_directory(fields, directory, &program->environment);
     if (status == 0)
         status = add_list(fields, FIELD_ENVIRONMENT, &program->environment);
     if (status == 0)
@@ -83,11 +99,12 @@ static int fill_fields(const struct box *box, const struct program *program, str
 }
 
 /* After the room for a call. */
-static int fill_order(const struct box *box, const struct program *program, struct buffer *order)
+static int fill_order(const struct box *box, const struct program *program, const char *directory,
+                      struct buffer *order)
 {
     scope_buffer fields = {0};
     const struct order_call none = {0};
-    int status = fill_fields(box, program, &fields);
+    int status = fill_fields(box, program, directory, &fields);
     const struct order_head head = {
         .magic = ORDER_MAGIC, .fields_length = (uint32_t)fields.length, .code_length = program->code.length};
     if (status == 0 && fields.length > ORDER_FIELDS_MAX)
@@ -101,6 +118,22 @@ static int fill_order(const struct box *box, const struct program *program, stru
     return status < 0 ? status : buffer_append(order, program->code.data, program->code.length);
 }
 
+/* A module has no directory to stand in: relative names are those of one that it was given. */
+static int find_directory(const struct spec *spec, const char **ret, struct error *err)
+{
+    static const char *const shown[] = {"/data/output", "/data/input", "/tmp"};
+    const char *wanted = spec->working_directory ? spec->working_directory : shown[0];
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        if (strcmp(wanted, shown[i]) == 0) {
+            *ret = shown[i];
+            return 0;
+        }
+    return error_spec(err, "cwd",
+                      "cwd: '%.128s' cannot be entered in the engine wasm; there are: /data/output, "
+                      "/data/input, /tmp",
+                      wanted);
+}
+
 int wasm_order_send(const struct box *box, const struct program *program, uint32_t kind, const int *fds,
                     size_t fd_count, struct error *err)
 {
@@ -109,7 +142,11 @@ int wasm_order_send(const struct box *box, const struct program *program, uint32
     int given[ORDER_FDS_MAX];
     struct order_call call = {.kind = kind};
     size_t length = sizeof call;
-    int status = fill_order(box, program, &order);
+    const char *directory = NULL;
+    int status = find_directory(box->spec, &directory, err);
+    if (status < 0)
+        return status;
+    status = fill_order(box, program, directory, &order);
     if (status < 0 || fd_count >= ORDER_FDS_MAX)
         return error_host(err, status, "cannot pack the order for Wasmtime");
     memcpy(given, fds, fd_count * sizeof *fds);
@@ -178,7 +215,7 @@ static int take_field(const struct box *box, const char *name, const char *value
                       struct error *err)
 {
     if (strcmp(name, REPORT_REFUSED) == 0)
-        return error_spec(err, "code", "wasm: %.600s", value);
+        return error_spec(err, "code", "wasm: %.800s", value);
     if (strcmp(name, REPORT_RETURNED) == 0 && result->returned.count < 32)
         string_list_add(&result->returned, value);
     else if (strcmp(name, REPORT_FUEL) == 0)
@@ -214,4 +251,21 @@ int wasm_report_take(const struct box *box, struct result *result, struct error 
         at = value + strlen(value) + 1;
     }
     return status;
+}
+
+bool wasm_crash_take(int signal, struct result *result)
+{
+    static const int faults[] = {SIGABRT, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP};
+    bool is_fault = false;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        is_fault |= signal == faults[i];
+    if (!is_fault)
+        return false;
+    result->cause = CAUSE_trap;
+    result->exit_code = -1;
+    result->signal = 0;
+    snprintf(result->trap, sizeof result->trap, "crash");
+    snprintf(result->detail, sizeof result->detail,
+             "Wasmtime itself was ended by signal %d (%s) while it ran the code", signal, strsignal(signal));
+    return true;
 }

@@ -12,3 +12,7 @@ int wasm_order_send(const struct box *box, const struct program *program, uint32
  * returned. It is the guest's words: it can make nothing of a run that the host has ended. A negative errno
  * when the run was not begun. */
 int wasm_report_take(const struct box *box, struct result *result, struct error *err);
+
+/* Wasmtime was ended by this signal with the code of this run in it: where it is one that a process brings on
+ * itself, that is the code's doing, and the result says so. One from outside is not. */
+bool wasm_crash_take(int signal, struct result *result);

@@ -6,6 +6,7 @@
 #include "engine/wasm/order.h"
 #include "os/process.h"
 #include "os/process_tree.h"
+#include "plan.h"
 #include "wasm/order.h"
 
 #include <errno.h>
@@ -51,9 +52,23 @@ static bool served_answer(struct box *box, const char **ret_call)
     return engine_wasm.answer(served_of(box)->home, ret_call);
 }
 
+/* The signal that ended the process, as its init has told; 0: it has not. */
+static int signal_of_process(const struct box *home)
+{
+    struct pollfd polled = {.fd = home->control_fd, .events = POLLIN};
+    struct init_message message;
+    scope_fd unused = -1;
+    if (home->control_fd < 0 || poll(&polled, 1, 0) <= 0 ||
+        process_receive(home->control_fd, &message, sizeof message, &unused) != (int)sizeof message)
+        return 0;
+    return message.kind == INIT_ENDED && WIFSIGNALED(message.wait_status) ? WTERMSIG(message.wait_status) : 0;
+}
+
 static int served_explain(struct box *box, struct result *result, struct error *err)
 {
     int status = wasm_report_take(box, result, err);
+    if (status == 0 && result->cause == CAUSE_host_failure && box->is_reaped)
+        wasm_crash_take(signal_of_process(served_of(box)->home), result);
     if (result->timed_out)
         supervise_explain(&box->spec->limits, result);
     return status;

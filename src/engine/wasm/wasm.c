@@ -105,7 +105,10 @@ static bool wasm_answer(struct box *box, const char **ret_call)
 
 static int wasm_explain(struct box *box, struct result *result, struct error *err)
 {
-    return wasm_report_take(box, result, err);
+    int status = wasm_report_take(box, result, err);
+    if (status == 0 && result->cause == CAUSE_signal)
+        wasm_crash_take(result->signal, result);
+    return status;
 }
 
 static void wasm_stop(struct box *box)
