@@ -312,6 +312,19 @@ def test_lists_show_ones_own(keyed, belongings):
     assert [one["id"] for one in keyed.request("alice", "GET", "/v1/sandboxes").json["sandboxes"]] == [belongings["sandbox"]]
 
 
+def test_a_page_of_a_list_tells_nothing_of_others(keyed):
+    def cursor_of(tenant):
+        made = [keyed.request(tenant, "POST", "/v1/sandboxes", {}).json["id"] for _ in range(2)]
+        page = keyed.request(tenant, "GET", "/v1/sandboxes?limit=1").json
+        assert [one["id"] for one in page["sandboxes"]] == made[:1]
+        rest = keyed.request(tenant, "GET", f"/v1/sandboxes?limit=1&cursor={page['next']}").json
+        assert [one["id"] for one in rest["sandboxes"]] == made[1:] and "next" not in rest
+        for name in made:
+            assert keyed.request(tenant, "DELETE", f"/v1/sandboxes/{name}").status == 204
+        return page["next"]
+    assert cursor_of("pager") == cursor_of("other-pager")  # whoever was before
+
+
 def test_the_same_file_name_is_another_file(keyed, belongings):
     assert keyed.request("bob", "PUT", "/v1/files/alice.csv", b"mine").status in (200, 201)
     assert keyed.request("alice", "GET", "/v1/files/alice.csv").body == b"a,b\n1,2\n"
