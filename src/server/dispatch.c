@@ -121,7 +121,8 @@ static int take_headers(struct exchange *exchange, const char *method, const cha
     exchange->route = route_find(exchange->method, exchange->path, exchange->parts, allowed, sizeof allowed);
     bool is_open = exchange->route ? exchange->route->flags & ROUTE_OPEN : is_public(exchange);
     if (!is_open) /* who needs no key is not looked up: health is asked for often */
-        exchange->tenant = tenants_find(server->tenants, key_of(exchange), exchange->key_id);
+        exchange->tenant =
+            tenants_find(server->tenants, key_of(exchange), exchange->key_id, &exchange->is_operator);
     if (!is_open && !exchange->tenant)
         return refuse_stranger(exchange) < 0 ? -ENOMEM : 1;
     if (!exchange->route)
