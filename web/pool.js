@@ -22,7 +22,7 @@ const CAUSE_NAMES = { exit: "Ended by themselves", signal: "By a signal", wall_t
   pids: "Too many processes", disk: "Disk full", output: "Too much output", denied_syscall: "Forbidden call", cancelled: "Stopped", host_failure: "The host failed" };
 
 // The server's answer in the words of this page.
-export function digest({ pool = {}, runs = {}, latency = {}, memory = {}, machine = {}, queue, connections }) {
+export function digest({ pool = {}, runs = {}, latency = {}, memory = {}, machine = {}, queue, connections, tenant }) {
   const { hits = 0, misses = 0 } = pool;
   return {
     hits, misses,
@@ -35,8 +35,8 @@ export function digest({ pool = {}, runs = {}, latency = {}, memory = {}, machin
     p50: latency.p50_ms,
     p99: latency.p99_ms,
     buckets: latency.buckets ?? [],
-    running: queue?.running ?? pool.running ?? 0,
-    runningNote: queue ? `${format.number(queue.waiting)} waiting` : format.plural(connections ?? 0, "connection"),
+    running: queue?.running ?? pool.running ?? tenant?.quotas?.runs?.used ?? 0,
+    runningNote: queue ? `${format.number(queue.waiting)} waiting` : connections === undefined ? "yours; the rest is for an operator's key" : format.plural(connections, "connection"),
     memory: (memory.server_bytes ?? 0) + (memory.keeper_bytes ?? 0) + (pool.spares ?? 0) * (pool.spare_bytes ?? 0),
     memoryNote: machine.memory_free_bytes ? `${format.bytes(machine.memory_free_bytes)} free on the machine` : "",
   };

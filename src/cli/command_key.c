@@ -15,6 +15,7 @@
 
 static const struct option_row options[] = {
     {"tenant", 't', "NAME", NULL, "whose key it is; remove: all keys of that tenant"},
+    {"operator", 0, NULL, NULL, "add: a key that also sees the figures of all tenants (/metrics, /v1/stats)"},
     {"data", 0, "DIRECTORY", NULL,
      "the server's data directory (/var/lib/cloche/server, or ~/.local/share/cloche/server)"},
 #define X(field, option, unit, placeholder, normal, help)                                                    \
@@ -26,6 +27,7 @@ static const struct option_row options[] = {
 
 struct key_options {
     const char *action, *subject, *tenant, *data;
+    bool is_operator;
     struct quotas quotas;
 };
 
@@ -63,6 +65,8 @@ static int add_key(struct key_file *file, const struct key_options *given, char 
     int status = need_tenant(given, err);
     if (status == 0)
         status = keys_add(file, given->tenant, ret_text, id, err);
+    if (status == 0)
+        file->keys[file->key_count - 1].is_operator = given->is_operator;
     return status < 0 ? status : set_quotas(file, given, err);
 }
 
@@ -95,14 +99,15 @@ static int remove_key(struct key_file *file, const struct key_options *given, st
 
 static void list_keys(struct key_file *file)
 {
-    printf("%-16s %-20s %s\n", "KEY", "CREATED", "TENANT");
+    printf("%-16s %-20s %-9s %s\n", "KEY", "CREATED", "SEES", "TENANT");
     for (size_t i = 0; i < file->key_count; i++) {
         char created[32] = "-";
         time_t at = (time_t)file->keys[i].created_s;
         struct tm local;
         if (localtime_r(&at, &local))
             strftime(created, sizeof created, "%Y-%m-%d %H:%M", &local);
-        printf("%-16s %-20s %s\n", file->keys[i].id, created, file->keys[i].tenant);
+        printf("%-16s %-20s %-9s %s\n", file->keys[i].id, created,
+               file->keys[i].is_operator ? "all" : "its own", file->keys[i].tenant);
     }
     for (size_t i = 0; i < file->tenant_count; i++) {
         printf("\nquotas of %s:\n", file->tenants[i].name);
@@ -159,6 +164,8 @@ static int take_option(struct key_options *into, const struct option_row *row, c
         into->tenant = value;
     else if (strcmp(row->name, "data") == 0)
         into->data = value;
+    else if (strcmp(row->name, "operator") == 0)
+        into->is_operator = true;
     return 0;
 }
 
@@ -182,6 +189,8 @@ static int check_and_act(struct key_options *given, struct error *err)
     if (!known)
         return error_spec(err, "action", "there is no `cloche key %.32s`; there are add, list, limit, remove",
                           given->action);
+    if (given->is_operator && strcmp(given->action, "add") != 0)
+        return error_spec(err, "operator", "--operator is for a key that is added");
     if (given->subject && strcmp(given->action, "remove") != 0)
         return error_spec(err, "action", "'%.64s' was not expected; see `cloche key --help`", given->subject);
     scope_fd data_fd = open_data(given->data, err);

@@ -139,7 +139,8 @@ struct session *session_add(struct session_table *table, const struct session_te
         error_host(err, -EAGAIN, "there are %d sandboxes already, and no more are possible", SESSIONS_MAX);
         return NULL;
     }
-    struct session *session = calloc(1, sizeof *session);
+    struct session_owner *owner = owner_find(table, terms->owner);
+    struct session *session = owner ? calloc(1, sizeof *session) : NULL;
     if (!session || copy_terms(session, terms) < 0) {
         if (session)
             session_free(session);
@@ -148,8 +149,8 @@ struct session *session_add(struct session_table *table, const struct session_te
     }
     session->table = table;
     take_limits(session);
-    session->bill = owner_bill(table, session->owner);
-    session->number = ++table->made;
+    session->bill = owner->bill;
+    session->number = ++owner->made;
     session->created_ms = clock_unix_ms();
     session->opened_us = session->idle_since_us = clock_monotonic_us();
     session->until_us = session->most_us = session->opened_us + (int64_t)SESSION_TTL_MAX_MS * 1000;

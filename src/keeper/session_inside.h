@@ -51,7 +51,8 @@ struct point {
 /* Whose sessions there are or were; lives as long as the table. */
 struct session_owner {
     struct session_owner *next;
-    struct cpu_bill *bill;
+    struct cpu_bill *bill; /* where CPU time goes that nobody is charged with */
+    int64_t made;          /* sessions: a number of all owners' would tell what others do */
     char name[];
 };
 
@@ -59,7 +60,7 @@ struct session {
     struct session *next;
     struct session_table *table;
     char id[IDENTIFIER_SIZE], parent[IDENTIFIER_SIZE];
-    int64_t number; /* in the order in which they were made */
+    int64_t number; /* of its owner's, in the order in which they were made */
     char *owner;
     struct cpu_bill *bill; /* the owner's, who outlives it */
     json_t *spec;
@@ -98,7 +99,6 @@ struct session_table {
     int enders; /* threads that end one */
     struct session *sessions, **last;
     int alive;
-    int64_t made;
     struct session_owner *owners;
 };
 
@@ -118,8 +118,8 @@ struct session_sum session_sum(const struct session *session);
 /* It has its contexts, and its time begins. With the lock held. */
 void session_begin(struct session *session);
 
-/* Where that owner's CPU time goes that nobody is charged with; NULL without memory. With the lock held. */
-struct cpu_bill *owner_bill(struct session_table *table, const char *name);
+/* The owner of that name; NULL without memory. With the lock held. */
+struct session_owner *owner_find(struct session_table *table, const char *name);
 void owners_free(struct session_table *table);
 
 /* -ESTALE when it ends or has ended. With the lock held. */

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct cpu_bill *owner_bill(struct session_table *table, const char *name)
+struct session_owner *owner_find(struct session_table *table, const char *name)
 {
     for (struct session_owner *owner = table->owners; owner; owner = owner->next)
         if (strcmp(owner->name, name) == 0)
-            return owner->bill;
+            return owner;
     size_t size = strlen(name) + 1;
     struct session_owner *owner = calloc(1, sizeof *owner + size);
     if (!owner || !(owner->bill = cpu_bill_new())) {
@@ -20,7 +20,7 @@ struct cpu_bill *owner_bill(struct session_table *table, const char *name)
     memcpy(owner->name, name, size);
     owner->next = table->owners;
     table->owners = owner;
-    return owner->bill;
+    return owner;
 }
 
 void owners_free(struct session_table *table)

@@ -94,10 +94,18 @@ static void print_stats(struct top *top, const json_t *stats)
     const json_t *pool = json_object_get(stats, "pool"), *queue = json_object_get(stats, "queue");
     const json_t *quotas = json_object_get(json_object_get(stats, "tenant"), "quotas");
     char age[32];
-    printf("cloche %s, up %s%s, %lld connections\n", remote_text(stats, "version"),
+    printf("cloche %s, up %s%s", remote_text(stats, "version"),
            text_format_duration(number_of(stats, "uptime_s") * 1000, age, sizeof age),
-           json_is_true(json_object_get(stats, "single_user")) ? ", single-user" : "",
-           (long long)number_of(stats, "connections"));
+           json_is_true(json_object_get(stats, "single_user")) ? ", single-user" : "");
+    if (!queue) { /* the key is no operator's: what is told is of the tenant */
+        printf("; figures of %s\n", remote_text(json_object_get(stats, "tenant"), "name"));
+        print_runs(top, stats);
+        printf("now        %lld running or waiting, %lld boxes\n",
+               (long long)number_of(json_object_get(quotas, "runs"), "used"),
+               (long long)number_of(json_object_get(quotas, "boxes"), "used"));
+        return;
+    }
+    printf(", %lld connections\n", (long long)number_of(stats, "connections"));
     print_runs(top, stats);
     printf("now        %lld running, %lld waiting, %lld sandboxes of yours\n",
            (long long)number_of(queue, "running"), (long long)number_of(queue, "waiting"),

@@ -2,6 +2,7 @@
 #include "base/identifier.h"
 #include "base/clock.h"
 #include "base/scope.h"
+#include "server/gate.h"
 #include "server/keeper_link.h"
 #include "server/route.h"
 #include "server/run_gate.h"
@@ -62,7 +63,7 @@ static int answer_whole(struct run_job *job)
     if (status == 0)
         status = await(job, &err);
     if (status > 0) {
-        metrics_count_run(&job->server->metrics, job->result->cause, clock_monotonic_us() - job->started_us);
+        gate_count_run(job->exchange, job->result->cause, clock_monotonic_us() - job->started_us);
         if (is_refused(job->result)) {
             status = reply_vetted(job, &err);
             run_job_close(job);
@@ -70,7 +71,7 @@ static int answer_whole(struct run_job *job)
         }
         status = run_job_finish(job, &text, &err);
     } else {
-        atomic_fetch_add(&job->server->metrics.runs_refused, 1);
+        gate_count_refused(job->exchange);
         run_gate_refuse(job, &err);
     }
     status = status < 0 ? exchange_reply_problem(job->exchange, &err)
@@ -87,14 +88,14 @@ static int answer_run(struct exchange *exchange)
                           .link_fd = -1,
                           .started_us = clock_monotonic_us()};
     if (run_request_read(exchange, &job.request) < 0) {
-        atomic_fetch_add(&job.server->metrics.runs_refused, 1);
+        gate_count_refused(exchange);
         run_job_close(&job);
         return 0;
     }
     identifier_make("run_", job.id);
     exchange_set_header(exchange, "X-Run-Id", job.id);
     if (run_gate_enter(&job) < 0) {
-        atomic_fetch_add(&job.server->metrics.runs_refused, 1);
+        gate_count_refused(exchange);
         run_job_close(&job);
         return 0;
     }

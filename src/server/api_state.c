@@ -150,6 +150,9 @@ static int answer_metrics(struct exchange *exchange)
     struct server *server = exchange_server(exchange);
     json_t *state = NULL;
     struct buffer text = {0};
+    if (!exchange_is_operator(exchange))
+        return exchange_reply_error(exchange, 403, "forbidden", NULL, "make one: `cloche key add --operator`",
+                                    "figures of all tenants are for an operator's key");
     if (ask_state(exchange, &state) < 0)
         return 0;
     print_runs(&text, &server->metrics);
@@ -235,29 +238,44 @@ static json_t *tenant_object(struct exchange *exchange)
     return object;
 }
 
+/* Figures of all tenants, and of the machine: they tell of each what it does. */
+static int add_whole(struct exchange *exchange, json_t *stats)
+{
+    struct server *server = exchange_server(exchange);
+    json_t *state = NULL;
+    int status = ask_state(exchange, &state);
+    if (status < 0)
+        return status;
+    json_object_set_new(stats, "memory",
+                        json_pack("{s:I, s:O?}", "server_bytes", (json_int_t)own_memory_bytes(server),
+                                  "keeper_bytes", json_object_get(state, "memory_bytes")));
+    json_object_set_new(stats, "connections", json_integer(atomic_load(&server->metrics.connections)));
+    json_object_set_new(stats, "pool", state);
+    json_object_set_new(stats, "machine", machine_object());
+    json_object_set_new(stats, "queue", queue_object(server));
+    return 0;
+}
+
 static int answer_stats(struct exchange *exchange)
 {
     struct server *server = exchange_server(exchange);
-    json_t *state = NULL, *tenant = tenant_object(exchange);
-    if (!tenant || ask_state(exchange, &state) < 0) {
-        json_decref(tenant);
+    bool is_whole = exchange_is_operator(exchange);
+    const struct metrics *metrics = is_whole ? &server->metrics : exchange_tenant(exchange)->metrics;
+    json_t *tenant = tenant_object(exchange);
+    if (!tenant)
         return 0;
-    }
     json_t *causes = json_object();
     for (int i = 0; i < CAUSE_COUNT; i++)
-        json_object_set_new(causes, cause_names[i],
-                            json_integer((json_int_t)atomic_load(&server->metrics.runs[i])));
-    json_t *memory = json_pack("{s:I, s:O?}", "server_bytes", (json_int_t)own_memory_bytes(server),
-                               "keeper_bytes", json_object_get(state, "memory_bytes"));
-    json_t *stats = json_pack("{s:s, s:I, s:b, s:o, s:I, s:o, s:i, s:o, s:o, s:o}", "version", CLOCHE_VERSION,
-                              "uptime_s", (json_int_t)((clock_monotonic_us() - server->started_us) / 1000000),
+        json_object_set_new(causes, cause_names[i], json_integer((json_int_t)atomic_load(&metrics->runs[i])));
+    json_t *stats = json_pack("{s:s, s:I, s:b, s:o, s:I, s:o, s:o}", "version", CLOCHE_VERSION, "uptime_s",
+                              (json_int_t)((clock_monotonic_us() - server->started_us) / 1000000),
                               "single_user", tenants_is_single_user(server->tenants), "runs", causes,
-                              "runs_refused", (json_int_t)atomic_load(&server->metrics.runs_refused),
-                              "latency", latency_object(&server->metrics.latency), "connections",
-                              atomic_load(&server->metrics.connections), "pool", state, "memory", memory,
-                              "machine", machine_object());
-    json_object_set_new(stats, "queue", queue_object(server));
-    json_object_set_new(stats, "tenant", tenant);
+                              "runs_refused", (json_int_t)atomic_load(&metrics->runs_refused), "latency",
+                              latency_object(&metrics->latency), "tenant", tenant);
+    if (is_whole && add_whole(exchange, stats) < 0) {
+        json_decref(stats);
+        return 0;
+    }
     return exchange_reply_json(exchange, 200, stats);
 }
 

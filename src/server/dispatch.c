@@ -8,6 +8,7 @@
 #include "server/origin.h"
 #include "server/query.h"
 #include "server/server.h"
+#include "server/strangers.h"
 #include "server/tenant.h"
 #include "server/websocket.h"
 
@@ -19,6 +20,7 @@
 
 enum {
     CONNECTIONS_MAX = 4096,
+    CONNECTIONS_ADDRESS_MAX = CONNECTIONS_MAX / 4, /* of one that is not this machine's */
     IDLE_S = 120,
     MEMORY_BYTES = 16 << 10, /* of a connection, idle or not: all its headers, and the buffer for its body */
     INCREMENT_BYTES = 4 << 10,
@@ -125,7 +127,8 @@ static int take_headers(struct exchange *exchange, const char *method, const cha
     exchange->route = route_find(exchange->method, exchange->path, exchange->parts, allowed, sizeof allowed);
     bool is_open = exchange->route ? exchange->route->flags & ROUTE_OPEN : is_public(exchange);
     if (!is_open) /* who needs no key is not looked up: health is asked for often */
-        exchange->tenant = tenants_find(server->tenants, key_of(exchange), exchange->key_id);
+        exchange->tenant =
+            tenants_find(server->tenants, key_of(exchange), exchange->key_id, &exchange->is_operator);
     if (!is_open && !exchange->tenant)
         return refuse_stranger(exchange) < 0 ? -ENOMEM : 1;
     if (!exchange->route)
@@ -191,12 +194,18 @@ static enum MHD_Result send_answer(struct exchange *exchange)
     return status;
 }
 
+static struct stranger *stranger_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
 static enum MHD_Result handle(void *data, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *upload,
                               size_t *upload_size, void **state)
 {
     (void)data;
-    (void)connection;
     (void)url;
     struct exchange *exchange = *state;
     if (!exchange)
@@ -204,6 +213,7 @@ static enum MHD_Result handle(void *data, struct MHD_Connection *connection, con
     if (!exchange->is_begun) {
         exchange->is_begun = true;
         int status = take_headers(exchange, method, version);
+        stranger_ask(stranger_of(connection), exchange->tenant != NULL);
         if (status < 0)
             return MHD_NO;
         /* An answer before the body closes the connection: only where there is one. */
@@ -227,10 +237,10 @@ static void complete(void *data, struct MHD_Connection *connection, void **state
                      enum MHD_RequestTerminationCode code)
 {
     (void)data;
-    (void)connection;
     (void)code;
     struct exchange *exchange = *state;
     *state = NULL;
+    stranger_rest(stranger_of(connection));
     if (!exchange)
         return;
     websocket_abandon(exchange);
@@ -249,9 +259,15 @@ static void forget_crowd(struct server *server, int now)
 static void count_connection(void *data, struct MHD_Connection *connection, void **state,
                              enum MHD_ConnectionNotificationCode code)
 {
-    (void)connection;
-    (void)state;
     struct server *server = data;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *state = info ? stranger_come(info->connect_fd) : NULL;
+    } else {
+        stranger_leave(*state);
+        *state = NULL;
+    }
     int step = code == MHD_CONNECTION_NOTIFY_STARTED ? 1 : -1;
     int now = (int)atomic_fetch_add(&server->metrics.connections, step) + step;
     if (step < 0)
@@ -284,11 +300,12 @@ int dispatch_start(struct server *server, const char *certificate, const char *k
         0, NULL, NULL, handle, NULL, MHD_OPTION_EXTERNAL_LOGGER, keep_quiet, NULL, MHD_OPTION_LISTEN_SOCKET,
         server->listen_fd, MHD_OPTION_URI_LOG_CALLBACK, begin, server, MHD_OPTION_NOTIFY_COMPLETED, complete,
         server, MHD_OPTION_NOTIFY_CONNECTION, count_connection, server, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_S,
-        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)MEMORY_BYTES, MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)INCREMENT_BYTES,
-        MHD_OPTION_STRICT_FOR_CLIENT, 0 /* what 1 adds is in framing.c, in our words */, MHD_OPTION_ARRAY,
-        security, MHD_OPTION_END);
+        (unsigned)CONNECTIONS_MAX, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+        server->is_local ? 0U : (unsigned)CONNECTIONS_ADDRESS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_S, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY_BYTES, MHD_OPTION_CONNECTION_MEMORY_INCREMENT,
+        (size_t)INCREMENT_BYTES, MHD_OPTION_STRICT_FOR_CLIENT,
+        0 /* what 1 adds is in framing.c, in our words */, MHD_OPTION_ARRAY, security, MHD_OPTION_END);
     return server->daemon ? 0 : errno ? -errno : -EINVAL;
 }
 

@@ -97,6 +97,11 @@ const struct tenant *exchange_tenant(const struct exchange *exchange)
     return exchange->tenant;
 }
 
+bool exchange_is_operator(const struct exchange *exchange)
+{
+    return exchange->is_operator;
+}
+
 const char *exchange_key_id(const struct exchange *exchange)
 {
     return exchange->key_id;

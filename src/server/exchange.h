@@ -54,6 +54,9 @@ bool exchange_is_too_deep(struct slice text);
 /* Who asks; never NULL in a handler. */
 const struct tenant *exchange_tenant(const struct exchange *exchange);
 
+/* May it see the figures of all tenants? */
+bool exchange_is_operator(const struct exchange *exchange);
+
 /* Of the key that it asks with; empty for the single user. */
 const char *exchange_key_id(const struct exchange *exchange);
 

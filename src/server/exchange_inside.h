@@ -21,6 +21,7 @@ struct exchange {
     const struct route *route;
     const struct tenant *tenant;
     char key_id[KEY_ID_SIZE];
+    bool is_operator;
     struct recording *recording; /* of idempotency.h; NULL: none */
     int64_t started_us;
     /* The request's body. */

@@ -42,6 +42,18 @@ int gate_refuse(struct exchange *exchange, const struct refusal *refusal)
                                 refusal->message);
 }
 
+void gate_count_run(struct exchange *exchange, enum cause cause, int64_t duration_us)
+{
+    metrics_count_run(&exchange_server(exchange)->metrics, cause, duration_us);
+    metrics_count_run(exchange_tenant(exchange)->metrics, cause, duration_us);
+}
+
+void gate_count_refused(struct exchange *exchange)
+{
+    atomic_fetch_add(&exchange_server(exchange)->metrics.runs_refused, 1);
+    atomic_fetch_add(&exchange_tenant(exchange)->metrics->runs_refused, 1);
+}
+
 int gate_limits(struct exchange *exchange, const struct spec *spec, struct limits *ret)
 {
     const struct policy *policy = &exchange_server(exchange)->policy;

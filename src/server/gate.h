@@ -15,6 +15,10 @@ struct gate_pass;
 /* Blocks until the runs may start. 0; or negative, and the answer is set: a quota (429), no room (503). */
 int gate_enter(struct exchange *exchange, const struct admission_need *need, struct gate_pass **ret);
 
+/* Counts a run that ended, or was never started: of all, and of the tenant. */
+void gate_count_run(struct exchange *exchange, enum cause cause, int64_t duration_us);
+void gate_count_refused(struct exchange *exchange);
+
 /* The limits that a spec will have: the operator's where it has none of its own. What is out of range is
  * refused here, with the keeper's words: claims are made of these. 0, or negative and the answer is set. */
 int gate_limits(struct exchange *exchange, const struct spec *spec, struct limits *ret);

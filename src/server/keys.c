@@ -195,6 +195,7 @@ static int keys_take_key(struct key_file *file, const char *id, const char *tena
     snprintf(key->tenant, sizeof key->tenant, "%s", tenant);
     memcpy(key->sha256, hash, sizeof key->sha256);
     key->created_s = json_integer_value(json_object_get(object, "created_at"));
+    key->is_operator = json_is_true(json_object_get(object, "operator"));
     return 0;
 }
 
@@ -290,8 +291,9 @@ static int keys_print(const struct key_file *file, struct buffer *text)
     for (size_t i = 0; status == 0 && i < file->key_count; i++) {
         const struct key *key = &file->keys[i];
         status =
-            buffer_print(text, "{\"key\":\"%s\",\"tenant\":\"%s\",\"sha256\":\"%s\",\"created_at\":%lld}\n",
-                         key->id, key->tenant, key->sha256, (long long)key->created_s);
+            buffer_print(text, "{\"key\":\"%s\",\"tenant\":\"%s\",\"sha256\":\"%s\",\"created_at\":%lld%s}\n",
+                         key->id, key->tenant, key->sha256, (long long)key->created_s,
+                         key->is_operator ? ",\"operator\":true" : "");
     }
     return status;
 }

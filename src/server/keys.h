@@ -12,7 +12,9 @@
  *
  * One JSON object a line: {"tenant":NAME,"limits":{…}} for the quotas of a tenant, where they differ from the
  * defaults, and
- * {"key":ID,"tenant":NAME,"sha256":HEX,"created_at":SECONDS} for a key. */
+ * {"key":ID,"tenant":NAME,"sha256":HEX,"created_at":SECONDS} for a key, with "operator":true for an
+ * operator's.
+ */
 #pragma once
 
 #include "base/error.h"
@@ -34,6 +36,7 @@ struct key {
     char tenant[TENANT_NAME_SIZE];
     char sha256[65];
     int64_t created_s;
+    bool is_operator; /* sees figures of all tenants */
 };
 
 struct key_tenant {

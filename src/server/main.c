@@ -16,6 +16,7 @@
 #include "server/sandbox_journal.h"
 #include "server/server.h"
 #include "server/store.h"
+#include "server/strangers.h"
 #include "server/tenant.h"
 
 #include <errno.h>
@@ -136,6 +137,7 @@ static int serve(struct server *server, struct error *err)
         struct pollfd door = {.fd = server->door_fd, .events = POLLIN};
         if (poll(&door, 1, TOLL_MS) == 0) {
             sandbox_gate_toll(server);
+            strangers_sweep();
             if (++tolls % SWEEP_TOLLS == 0) {
                 store_sweep(server->store, time(NULL));
                 run_rooms_sweep(server, false);

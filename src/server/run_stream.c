@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "server/event.h"
+#include "server/gate.h"
 #include "server/keeper_link.h"
 #include "server/problem.h"
 #include "server/run_gate.h"
@@ -96,7 +97,7 @@ static void finish(struct run_stream *stream, int status, const struct error *er
     }
     struct run_job *job = &stream->job;
     if (status > 0)
-        metrics_count_run(&job->server->metrics, job->result->cause, clock_monotonic_us() - job->started_us);
+        gate_count_run(job->exchange, job->result->cause, clock_monotonic_us() - job->started_us);
     if (status > 0)
         append_end(stream, into);
     else

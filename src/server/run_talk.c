@@ -93,7 +93,7 @@ static void count_run(const struct talk *talk, const struct run_report *report)
     int64_t duration_us = json_integer_value(json_object_get(report->outcome, "duration_us"));
     for (int i = 0; cause && i < CAUSE_COUNT; i++)
         if (strcmp(cause, cause_names[i]) == 0)
-            metrics_count_run(&exchange_server(talk->exchange)->metrics, (enum cause)i, duration_us);
+            gate_count_run(talk->exchange, (enum cause)i, duration_us);
 }
 
 static json_t *report_end(const struct run_report *report)

@@ -229,6 +229,7 @@ json_t *tenant_to_json(const struct tenant *tenant)
 struct tenant_entry {
     struct tenant tenant;
     struct tenant_usage usage;
+    struct metrics metrics;
     struct tenant_entry *next;
 };
 
@@ -251,6 +252,7 @@ static struct tenant_entry *book_entry(struct tenants *book, const char *name)
         return NULL;
     snprintf(entry->tenant.name, sizeof entry->tenant.name, "%s", name);
     entry->tenant.usage = &entry->usage;
+    entry->tenant.metrics = &entry->metrics;
     pthread_mutex_init(&entry->usage.lock, NULL);
     quotas_default(&entry->usage.quotas);
     entry->next = book->entries;
@@ -349,7 +351,8 @@ bool tenants_is_single_user(struct tenants *book)
     return single;
 }
 
-const struct tenant *tenants_find(struct tenants *book, const char *key, char ret_key_id[KEY_ID_SIZE])
+const struct tenant *tenants_find(struct tenants *book, const char *key, char ret_key_id[KEY_ID_SIZE],
+                                  bool *ret_is_operator)
 {
     struct tenant_entry *entry = NULL;
     ret_key_id[0] = '\0';
@@ -358,6 +361,8 @@ const struct tenant *tenants_find(struct tenants *book, const char *key, char re
     const struct key *found = key && !book->single ? keys_find(&book->file, key) : NULL;
     if (found)
         memcpy(ret_key_id, found->id, KEY_ID_SIZE);
+    if (ret_is_operator)
+        *ret_is_operator = book->single || (found && found->is_operator);
     if (found || book->single)
         entry = book_entry(book, book->single ? "local" : found->tenant);
     pthread_mutex_unlock(&book->lock);

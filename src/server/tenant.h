@@ -13,6 +13,7 @@
 #pragma once
 
 #include "server/keys.h"
+#include "server/metrics.h"
 #include "server/refusal.h"
 
 #include <jansson.h>
@@ -20,6 +21,7 @@
 struct tenant {
     char name[TENANT_NAME_SIZE];
     struct tenant_usage *usage; /* has its own lock: who holds a tenant may claim */
+    struct metrics *metrics;    /* of its runs; answers and connections are not counted here */
 };
 
 struct tenants;
@@ -32,8 +34,9 @@ void tenants_close(struct tenants *book);
 bool tenants_is_single_user(struct tenants *book);
 
 /* Whose key this is; NULL: nobody's. `key` NULL: none was given. The file of keys is read anew when it has
- * changed. */
-const struct tenant *tenants_find(struct tenants *book, const char *key, char ret_key_id[KEY_ID_SIZE]);
+ * changed. `ret_is_operator` (may be NULL): may it see the figures of all tenants? The single user may. */
+const struct tenant *tenants_find(struct tenants *book, const char *key, char ret_key_id[KEY_ID_SIZE],
+                                  bool *ret_is_operator);
 
 /* By name, for what was stored under it before the start; made if need be. NULL without memory. */
 const struct tenant *tenants_name(struct tenants *book, const char *name);

@@ -12,7 +12,7 @@ import server
 
 CONFIG = "server.cpus = 2\nserver.queue = 24\nserver.queue_wait = 3s\n"
 TENANTS = {  # their quotas, where they differ from the defaults
-    "alice": (), "bob": (), "hog": (), "guest": (),
+    "alice": (), "bob": (), "hog": (), "guest": (), "operator": ("--operator",), "pager": (), "other-pager": (),
     "few-boxes": ("--boxes", 2), "forker": (), "few-runs": ("--runs", 2), "slow": ("--runs-minute", 2), "little-cpu": ("--cpu-hour", "200ms"),
     "commander": ("--cpu-hour", "700ms"), "leaver": ("--cpu-hour", "700ms"),
     "spinner": ("--cpu-hour", "30s"), "overlapper": ("--cpu-hour", "30s"), "sleeper": ("--cpu-hour", "30s"), "straggler": ("--cpu-hour", "30s"),  # little comes back in a second

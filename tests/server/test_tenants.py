@@ -110,8 +110,25 @@ def test_the_command_says_what_is_wrong(keyed):
 def test_stats_tell_that_there_are_keys(keyed):
     stats = keyed.request("alice", "GET", "/v1/stats").json
     assert stats["single_user"] is False and stats["tenant"]["name"] == "alice"
-    assert stats["queue"]["cpus_total"] == 2 and stats["queue"]["depth"] == 24
+    queue = keyed.request("operator", "GET", "/v1/stats").json["queue"]
+    assert queue["cpus_total"] == 2 and queue["depth"] == 24
     assert "with keys" in "".join(keyed.server.said)
+
+
+def test_figures_of_all_are_for_operators(keyed):
+    def runs(tenant):
+        stats = keyed.request(tenant, "GET", "/v1/stats").json
+        return stats["runs"]["exit"], stats["latency"]["runs"], stats["runs_refused"]
+    before = {name: runs(name) for name in ("alice", "bob", "operator")}
+    assert keyed.run("bob", code="1").status == 200 and keyed.run("bob", code="1", limits={"memory": -1}).status == 422
+    more = {name: tuple(now - then for now, then in zip(runs(name), before[name])) for name in before}
+    assert more == {"alice": (0, 0, 0), "bob": (1, 1, 1), "operator": (1, 1, 1)}
+    stats = keyed.request("alice", "GET", "/v1/stats").json
+    assert set(stats) == {"version", "uptime_s", "single_user", "runs", "runs_refused", "latency", "tenant"}
+    assert {"queue", "pool", "machine", "memory", "connections"} <= set(keyed.request("operator", "GET", "/v1/stats").json)
+    answer = keyed.request("alice", "GET", "/metrics")
+    assert answer.status == 403 and answer.error["code"] == "forbidden"
+    assert b"cloche_runs_total" in keyed.request("operator", "GET", "/metrics").body
 
 
 def test_another_address_needs_a_key(census, tmp_path):
@@ -183,7 +200,7 @@ def kill_during_run(keyed, pid, name):
     asking = threading.Thread(target=ask)
     asking.start()
     deadline = time.monotonic() + 10
-    while keyed.request("alice", "GET", "/v1/stats").json["queue"]["running"] == 0:
+    while keyed.request("operator", "GET", "/v1/stats").json["queue"]["running"] == 0:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     os.kill(pid, signal.SIGKILL)
@@ -312,6 +329,19 @@ def test_lists_show_ones_own(keyed, belongings):
     assert [one["id"] for one in keyed.request("alice", "GET", "/v1/sandboxes").json["sandboxes"]] == [belongings["sandbox"]]
 
 
+def test_a_page_of_a_list_tells_nothing_of_others(keyed):
+    def cursor_of(tenant):
+        made = [keyed.request(tenant, "POST", "/v1/sandboxes", {}).json["id"] for _ in range(2)]
+        page = keyed.request(tenant, "GET", "/v1/sandboxes?limit=1").json
+        assert [one["id"] for one in page["sandboxes"]] == made[:1]
+        rest = keyed.request(tenant, "GET", f"/v1/sandboxes?limit=1&cursor={page['next']}").json
+        assert [one["id"] for one in rest["sandboxes"]] == made[1:] and "next" not in rest
+        for name in made:
+            assert keyed.request(tenant, "DELETE", f"/v1/sandboxes/{name}").status == 204
+        return page["next"]
+    assert cursor_of("pager") == cursor_of("other-pager")  # whoever was before
+
+
 def test_the_same_file_name_is_another_file(keyed, belongings):
     assert keyed.request("bob", "PUT", "/v1/files/alice.csv", b"mine").status in (200, 201)
     assert keyed.request("alice", "GET", "/v1/files/alice.csv").body == b"a,b\n1,2\n"
@@ -331,7 +361,7 @@ def test_a_hog_makes_others_wait_for_few_of_its_runs(keyed):
     with concurrent.futures.ThreadPoolExecutor(12) as pool:
         hogs = [pool.submit(keyed.run, "hog", code=code) for _ in range(12)]
         deadline = time.monotonic() + 10
-        while (queue := keyed.request("guest", "GET", "/v1/stats").json["queue"])["waiting"] < 9:
+        while (queue := keyed.request("operator", "GET", "/v1/stats").json["queue"])["waiting"] < 9:
             assert time.monotonic() < deadline, queue
         assert queue["running"] == 2
         guests = [keyed.run("guest", code="print(1)") for _ in range(2)]

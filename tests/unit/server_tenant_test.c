@@ -32,7 +32,7 @@ static const struct tenant *acme_with(struct scratch *scratch, struct book *book
     make_key(scratch, "acme", &quotas, book->key, book->id);
     assert_int_equal(tenants_open(scratch->fd, true, &book->tenants, &err), 0);
     char id[KEY_ID_SIZE];
-    const struct tenant *tenant = tenants_find(book->tenants, book->key, id);
+    const struct tenant *tenant = tenants_find(book->tenants, book->key, id, NULL);
     assert_non_null(tenant);
     return tenant;
 }
@@ -45,7 +45,7 @@ static void without_keys_there_is_a_single_user_without_quotas(void **state)
     char id[KEY_ID_SIZE];
     assert_int_equal(tenants_open(scratch->fd, true, &tenants, &err), 0);
     assert_true(tenants_is_single_user(tenants));
-    const struct tenant *local = tenants_find(tenants, NULL, id);
+    const struct tenant *local = tenants_find(tenants, NULL, id, NULL);
     assert_non_null(local);
     assert_string_equal(local->name, "local");
     struct tenant_claim much = {.amount = {[QUOTA_boxes] = 1000000, [QUOTA_memory] = INT64_C(1) << 50}};
@@ -61,15 +61,15 @@ static void the_first_key_ends_the_single_user_and_no_removal_brings_him_back(vo
     struct error err = {0};
     char id[KEY_ID_SIZE], made[KEY_ID_SIZE], key[KEY_TEXT_SIZE];
     assert_int_equal(tenants_open(scratch->fd, true, &tenants, &err), 0);
-    assert_non_null(tenants_find(tenants, NULL, id));
+    assert_non_null(tenants_find(tenants, NULL, id, NULL));
     make_key(scratch, "acme", NULL, key, made);
-    assert_null(tenants_find(tenants, NULL, id));
+    assert_null(tenants_find(tenants, NULL, id, NULL));
     assert_false(tenants_is_single_user(tenants));
-    assert_string_equal(tenants_find(tenants, key, id)->name, "acme");
+    assert_string_equal(tenants_find(tenants, key, id, NULL)->name, "acme");
     assert_string_equal(id, made);
     assert_int_equal(unlinkat(scratch->fd, "keys", 0), 0);
-    assert_null(tenants_find(tenants, NULL, id));
-    assert_null(tenants_find(tenants, key, id));
+    assert_null(tenants_find(tenants, NULL, id, NULL));
+    assert_null(tenants_find(tenants, key, id, NULL));
     tenants_close(tenants);
 }
 
@@ -81,10 +81,10 @@ static void without_keys_nobody_is_let_in_where_there_is_no_single_user(void **s
     char id[KEY_ID_SIZE], made[KEY_ID_SIZE], key[KEY_TEXT_SIZE];
     assert_int_equal(tenants_open(scratch->fd, false, &tenants, &err), 0);
     assert_false(tenants_is_single_user(tenants));
-    assert_null(tenants_find(tenants, NULL, id));
+    assert_null(tenants_find(tenants, NULL, id, NULL));
     make_key(scratch, "acme", NULL, key, made);
-    assert_null(tenants_find(tenants, NULL, id));
-    assert_string_equal(tenants_find(tenants, key, id)->name, "acme");
+    assert_null(tenants_find(tenants, NULL, id, NULL));
+    assert_string_equal(tenants_find(tenants, key, id, NULL)->name, "acme");
     tenants_close(tenants);
 }
 
@@ -95,8 +95,8 @@ static void changes_of_the_file_are_seen_at_once(void **state)
     const struct tenant *acme = acme_with(scratch, &book, QUOTA_boxes, 1);
     char other[KEY_TEXT_SIZE], id[KEY_ID_SIZE], found[KEY_ID_SIZE];
     make_key(scratch, "other", NULL, other, id);
-    assert_string_equal(tenants_find(book.tenants, other, found)->name, "other");
-    assert_ptr_equal(tenants_find(book.tenants, book.key, found), acme);
+    assert_string_equal(tenants_find(book.tenants, other, found, NULL)->name, "other");
+    assert_ptr_equal(tenants_find(book.tenants, book.key, found, NULL), acme);
 
     struct key_file file;
     struct error err = {0};
@@ -104,14 +104,14 @@ static void changes_of_the_file_are_seen_at_once(void **state)
     assert_int_equal(keys_remove(&file, book.id, NULL), 1);
     assert_int_equal(keys_save(scratch->fd, &file, &err), 0);
     keys_free(&file);
-    assert_null(tenants_find(book.tenants, book.key, found));
-    assert_non_null(tenants_find(book.tenants, other, found));
+    assert_null(tenants_find(book.tenants, book.key, found, NULL));
+    assert_non_null(tenants_find(book.tenants, other, found, NULL));
 
     /* A file that is broken leaves what was there. */
     unlinkat(scratch->fd, "keys", 0);
     scope_fd fd = openat(scratch->fd, "keys", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(file_write_all(fd, "{", 1), 0);
-    assert_non_null(tenants_find(book.tenants, other, found));
+    assert_non_null(tenants_find(book.tenants, other, found, NULL));
     tenants_close(book.tenants);
 }
 
@@ -173,7 +173,7 @@ static void less_than_nothing_cannot_be_claimed(void **state)
     struct quotas none;
     quotas_none(&none);
     make_key(*state, "acme", &none, book.key, book.id);
-    assert_ptr_equal(tenants_find(book.tenants, book.key, book.id), acme);
+    assert_ptr_equal(tenants_find(book.tenants, book.key, book.id, NULL), acme);
     assert_true(tenant_claim(acme, &all, &refusal));
     assert_false(tenant_claim(acme, &all, &refusal)); /* a sum that there is no number for */
     tenants_close(book.tenants);
