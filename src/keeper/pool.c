@@ -461,8 +461,9 @@ int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *
         return status < 0 ? status : serve(pool, spec, io, ret, err);
     /* To read the code first would take longer than to run it in a box that waits. */
     status = choose_engine(spec, pool->policy, false, &choice, err);
-    spec->isolation = choice.isolation;
     choice_free(&choice);
+    if (status == 0)
+        status = spec_take_isolation(spec, pool->policy, choice.isolation, err);
     if (status == 0)
         status = serve(pool, spec, io, ret, err);
     if (status == 0)

@@ -363,8 +363,9 @@ int keeper_run(struct spec *spec, const struct policy *policy, const struct supe
         return status < 0 ? status : keeper_run_validated(spec, policy, io, ret, err);
     struct choice choice;
     status = choose_engine(spec, policy, true, &choice, err);
-    spec->isolation = choice.isolation;
     choice_free(&choice);
+    if (status == 0)
+        status = spec_take_isolation(spec, policy, choice.isolation, err);
     if (status == 0)
         status = keeper_run_validated(spec, policy, io, ret, err);
     if (status == 0)
