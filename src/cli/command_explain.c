@@ -67,7 +67,7 @@ static int explain_main(int argc, char **argv)
     if (status == 0)
         status = spec_validate(spec, &policy, &err);
     if (status == 0)
-        status = choose_engine(spec, &policy, true, &choice, &err);
+        status = choose_engine(spec, &policy, &choice, &err);
     int exit_status = status < 0 ? run_options_fail(&err, given.json || run_options_ask_for_json(argc, argv))
                       : given.json ? print_json(&choice)
                                    : 0;
