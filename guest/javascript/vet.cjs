@@ -270,6 +270,147 @@ class Reader {
   }
 }
 
+// ---- what it needs, for those who choose where it runs
+
+// Names that every JavaScript here has, node's and that of the engine wasm; of some, these parts only.
+const EVERYWHERE = new Set(("AggregateError Array ArrayBuffer BigInt BigInt64Array BigUint64Array Boolean DataView Date Error EvalError " +
+  "FinalizationRegistry Float32Array Float64Array Infinity Int16Array Int32Array Int8Array JSON Map Math NaN Number Object Promise Proxy " +
+  "RangeError ReferenceError Reflect RegExp Set String Symbol SyntaxError TypeError URIError Uint16Array Uint32Array Uint8Array " +
+  "Uint8ClampedArray WeakMap WeakRef WeakSet arguments atob btoa clearImmediate clearInterval clearTimeout decodeURI decodeURIComponent " +
+  "encodeURI encodeURIComponent escape isFinite isNaN parseFloat parseInt queueMicrotask setImmediate setInterval setTimeout undefined " +
+  "unescape").split(" "));
+const PARTS = { console: "log info debug error warn assert", performance: "now",
+  process: "argv env exit exitCode nextTick stdout stderr", "process.stdout": "write", "process.stderr": "write" };
+const NODES_OWN = new Set("toLocaleString toLocaleDateString toLocaleTimeString localeCompare unref hasRef".split(" "));
+const WITH_EFFECT = new Set(["process", "global", "globalThis", "module", "WebAssembly"]); // beyond these parts
+const TURNS_MAX = 10000; // of all loops multiplied: what any engine does at once
+const TURNING = new Set("map forEach filter reduce reduceRight some every find findIndex findLast findLastIndex flatMap".split(" "));
+
+function numberOf(node) {
+  return node?.type === "Literal" && typeof node.value === "number" ? node.value : undefined;
+}
+
+// How often a loop over this turns, where it is written out; undefined: it is not.
+function turnsOf(node) {
+  if (node.type === "ArrayExpression") return node.elements.some((item) => item?.type === "SpreadElement") ? undefined : node.elements.length;
+  if (node.type === "ObjectExpression") return node.properties.some((item) => item.type === "SpreadElement") ? undefined : node.properties.length;
+  if (node.type === "CallExpression" && node.callee.type === "MemberExpression" && TURNING.has(propertyName(node.callee))) return turnsOf(node.callee.object);
+  return literal(node)?.length;
+}
+
+// for (let i = 0; i < 10; i++)
+function turnsOfFor({ init, test, update }) {
+  const [counter] = init?.type === "VariableDeclaration" ? init.declarations : [];
+  const [from, to] = [numberOf(counter?.init), numberOf(test?.right)];
+  const name = counter?.id.name;
+  const steps = update?.type === "UpdateExpression" ? 1 : /^[+-]=$/.test(update?.operator) ? numberOf(update.right) : undefined;
+  const counts = test?.left?.name === name && (update?.argument ?? update?.left)?.name === name;
+  const isUp = /^\+/.test(update?.operator), goesThere = isUp ? /^<=?$/.test(test?.operator) : /^>=?$/.test(test?.operator);
+  if (from === undefined || to === undefined || !(steps > 0) || !counts || !goesThere) return undefined;
+  return Math.max(0, Math.ceil(Math.abs(to - from) / steps) + 1);
+}
+
+// What not every engine has, and whether the work is bounded by what is written: `beyond` and `computes` of the facts.
+class Needs {
+  constructor(reader) {
+    this.reader = reader;
+    this.declared = new Set();
+    this.functions = new Map(); // name: nodes
+    this.beyond = new Set();
+    this.turns = 1;
+    this.computes = "";
+  }
+
+  read(tree) {
+    const nodes = [...below(tree)];
+    for (const [node, parent] of nodes) this.takeDeclared(node, parent);
+    for (const [node, parent, key] of nodes) {
+      this.takeName(node, parent, key);
+      this.takeWork(node);
+    }
+    if (!this.computes && this.callsItself()) this.computes = "a function that calls itself";
+    if (!this.computes && this.turns > TURNS_MAX) this.computes = `loops of more than ${TURNS_MAX} turns`;
+  }
+
+  declare(pattern) {
+    if (!pattern) return;
+    if (pattern.type === "Identifier") this.declared.add(pattern.name);
+    for (const part of [...(pattern.properties ?? []), ...(pattern.elements ?? []), pattern.argument, pattern.left])
+      if (part) this.declare(part.type === "Property" ? part.value : part);
+  }
+
+  takeDeclared(node, parent) {
+    if (/Function/.test(node.type)) {
+      node.params.forEach((one) => this.declare(one));
+      const name = node.id?.name ?? parent?.id?.name ?? parent?.key?.name ?? parent?.left?.name;
+      if (name) this.functions.set(name, [...(this.functions.get(name) ?? []), node]);
+    }
+    if (/^(?:Function|Class|VariableDeclarator)/.test(node.type)) this.declare(node.id);
+    else if (node.type === "CatchClause") this.declare(node.param);
+    else if (node.type === "AssignmentExpression" && node.left.type === "Identifier") this.declare(node.left);
+    else if (/^Import.*Specifier$/.test(node.type)) this.declare(node.local);
+    else if (/^(?:Export|MetaProperty)/.test(node.type)) this.beyond.add(node.type === "MetaProperty" ? `${node.meta.name}.${node.property.name}` : "export");
+  }
+
+  takeName(node, parent, key) {
+    if (node.type === "MemberExpression") {
+      const own = propertyName(node), whole = this.reader.dotted(node) ?? "";
+      const owner = Object.keys(PARTS).find((one) => whole === `${one}.${own}`);
+      if (NODES_OWN.has(own)) this.beyond.add(own);
+      else if (owner && !this.declared.has(owner.split(".")[0]) && !PARTS[owner].split(" ").includes(own)) this.beyond.add(whole);
+    } else if (node.type === "Identifier" && isReference(parent, key) && parent.type !== "MetaProperty" && !this.declared.has(node.name) && !EVERYWHERE.has(node.name)) {
+      const isPart = node.name in PARTS && parent.type === "MemberExpression" && key === "object" && propertyName(parent) !== undefined;
+      if (!isPart) this.beyond.add(node.name);
+    }
+  }
+
+  takeWork(node) {
+    const name = node.type === "CallExpression" && node.callee.type === "MemberExpression" && propertyName(node.callee);
+    if (node.type === "ForStatement") this.takeTurns(node, turnsOfFor(node));
+    else if (node.type === "ForOfStatement" || node.type === "ForInStatement") this.takeTurns(node, turnsOf(node.right));
+    else if (/WhileStatement$/.test(node.type)) this.mayCompute(node, "a while loop");
+    else if (TURNING.has(name)) this.takeTurns(node, turnsOf(node.callee.object));
+    else if (node.type === "Literal" && (typeof node.value === "number" || typeof node.value === "bigint") && node.value > TURNS_MAX) this.mayCompute(node, "a large number");
+  }
+
+  takeTurns(node, turns) {
+    if (turns === undefined) this.mayCompute(node, "a loop");
+    else this.turns = Math.min(this.turns * Math.max(turns, 1), TURNS_MAX + 1);
+  }
+
+  mayCompute(node, what) {
+    this.computes ||= `${what} in line ${node.loc.start.line}`;
+  }
+
+  callsItself() {
+    const calls = new Map();
+    for (const [name, nodes] of this.functions)
+      calls.set(name, new Set(nodes.flatMap((one) => [...below(one.body)]).map(([node]) => node.name).filter((one) => this.functions.has(one))));
+    for (const start of calls.keys()) {
+      const waiting = [start], seen = new Set();
+      while (waiting.length)
+        for (const name of calls.get(waiting.pop())) {
+          if (name === start) return true;
+          if (!seen.has(name)) waiting.push(name);
+          seen.add(name);
+        }
+    }
+    return false;
+  }
+}
+
+// A node and all that is in it, in the order of the text: [node, parent, key].
+function* below(tree) {
+  const stack = [[tree]];
+  while (stack.length) {
+    const [node, parent, key] = stack.pop(), parts = [];
+    yield [node, parent, key];
+    for (const field in node)
+      for (const item of [node[field]].flat()) if (item?.type && field !== "loc") parts.push([item, node, field]);
+    for (const part of parts.reverse()) stack.push(part); // not as arguments: there may be more than fit
+  }
+}
+
 function propertyName(node) {
   if (node.computed) return literal(node.property);
   return node.property.type === "Identifier" ? node.property.name : undefined;
@@ -302,8 +443,10 @@ function look(bytes, order, path) {
   if (bytes.length > CODE_MAX)
     return alone(1, 1, "size", `the code has ${bytes.length} bytes; more than ${CODE_MAX} are not looked at`, "give data as an input file, and not as code");
   const reader = new Reader(order);
+  let tree;
   try {
-    reader.walk(parse(bytes.toString()));
+    tree = parse(bytes.toString());
+    reader.walk(tree);
   } catch (error) {
     if (error instanceof SyntaxError)
       return alone(error.loc?.line ?? 1, (error.loc?.column ?? 0) + 1, "syntax", `this is not JavaScript: ${error.message}`, "correct the line; the parser stopped here");
@@ -314,13 +457,21 @@ function look(bytes, order, path) {
   if (reader.depth > NESTING_MAX)
     reader.add({ line: 1, column: 0 }, "nesting", `expressions are nested ${reader.depth} deep, more than ${NESTING_MAX}`, "take it apart into several statements, or read it as data");
   const facts = reader.facts(path);
+  if (order.mode === "only") {
+    const needs = new Needs(reader);
+    needs.read(tree);
+    const imports = facts.imports.map((name) => `the ${Module.builtinModules.includes(name) ? "module" : "package"} ${name}`);
+    facts.beyond = [...imports, ...needs.beyond].slice(0, NAMES_MAX).map((name) => name.slice(0, 250));
+    facts.computes = needs.computes;
+    facts.pure &&= ![...needs.beyond].some((name) => WITH_EFFECT.has(name.split(".")[0]));
+  }
   const found = [...reader.findings.values()].sort((one, other) => one.line - other.line || one.column - other.column);
   const report = { findings: found.slice(0, FINDINGS_MAX), facts };
   if (found.length > FINDINGS_MAX) report.more = found.length - FINDINGS_MAX;
   return report;
 }
 
-module.exports = { look };
+module.exports = { look, EVERYWHERE, PARTS };
 
 if (require.main === module) {
   const input = require("fs").readFileSync(0);

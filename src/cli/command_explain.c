@@ -14,53 +14,12 @@
 
 static const struct option_row options[] = {
     {"code", 'e', "CODE", "code", "look at this code instead of a file"},
-    {"language", 'l', "NAME", "language",
-     "the language; otherwise told by the file's extension, python for -e"},
-    {"image", 0, "NAME", "image",
-     "file tree that the code would see: host (default), or see `cloche image list`"},
-    {"isolation-min", 0, "ENGINE", "isolation_min", "not weaker than this"},
-    {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
-    {"json", 'j', NULL, NULL, "print the decision as JSON"},
+#define X(name, letter, argument, field, help) {name, letter, argument, field, help},
+    RUN_OPTIONS_THAT_DECIDE(X)
+#undef X
+        {"json", 'j', NULL, NULL, "print the decision as JSON"},
     {"help", 'h', NULL, NULL, "this text"},
 };
-
-static int take(struct run_options *into, const struct option_row *row, const char *value, struct error *err)
-{
-    if (row->field)
-        return spec_set(into->spec, row->field, value, err);
-    if (strcmp(row->name, "help") == 0) {
-        help_print(&command_explain);
-        return 1;
-    }
-    if (strcmp(row->name, "config") == 0)
-        into->config_path = value;
-    else
-        into->json = true;
-    return 0;
-}
-
-static int parse(int argc, char **argv, struct run_options *into, struct error *err)
-{
-    struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
-    int status = spec_set(into->spec, "isolation", "auto", err);
-    while (status == 0) {
-        const struct option_row *row;
-        const char *value = NULL;
-        enum option_kind kind = option_next(&parser, &command_explain, &row, &value);
-        if (kind == OPTION_END)
-            return 0;
-        if (kind == OPTION_WRONG)
-            return error_spec(err, "option", "%s", parser.message);
-        if (kind == OPTION_ROW)
-            status = take(into, row, value, err);
-        else if (kind == OPTION_REST)
-            while (status == 0 && parser.at < argc)
-                status = spec_set(into->spec, "command", argv[parser.at++], err);
-        else
-            status = spec_set(into->spec, into->spec->code_file ? "arg" : "file", value, err);
-    }
-    return status;
-}
 
 static void print_choice(const struct choice *choice)
 {
@@ -97,16 +56,21 @@ static int explain_main(int argc, char **argv)
     struct choice choice = {0};
     scope_spec *spec = spec_new();
     struct run_options given = {.spec = spec};
-    int status = spec ? parse(argc, argv, &given, &err) : error_host(&err, -ENOMEM, "no memory");
+    int status = spec ? run_options_parse(argc, argv, &command_explain, &given, &err)
+                      : error_host(&err, -ENOMEM, "no memory");
     if (status > 0)
         return 0;
+    if (status == 0) /* also where the spec names an engine: the question is what auto would take */
+        status = spec_set(spec, "isolation", "auto", &err);
     if (status == 0)
         status = policy_load(given.config_path, &policy, &err);
     if (status == 0)
         status = spec_validate(spec, &policy, &err);
     if (status == 0)
-        status = choose_engine(spec, &policy, true, &choice, &err);
-    int exit_status = status < 0 ? run_options_fail(&err, given.json) : given.json ? print_json(&choice) : 0;
+        status = choose_engine(spec, &policy, &choice, &err);
+    int exit_status = status < 0 ? run_options_fail(&err, given.json || run_options_ask_for_json(argc, argv))
+                      : given.json ? print_json(&choice)
+                                   : 0;
     if (status == 0 && !given.json)
         print_choice(&choice);
     choice_free(&choice);
@@ -121,8 +85,10 @@ const struct command command_explain = {
     .description =
         "Shows what `cloche run --isolation auto` would decide, without running it: the engines that "
         "cannot,\n"
-        "with the reason, and what the least run costs in the others on this machine. Python and JavaScript\n"
-        "are read by the first filter (see `cloche vet`), in a box. Costs are measured once a week.",
+        "with the reason, and what a run costs in the others on this machine: the least run, or one with a\n"
+        "sample of work, for code that may compute long. Python and JavaScript are read by the first filter\n"
+        "(see `cloche vet`), in a box. Costs are measured once a week. It takes the options of `cloche run`\n"
+        "that can decide.",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .main = explain_main,

@@ -17,7 +17,7 @@
 enum { RUNS_DEFAULT = 1000, LIFETIME_DEFAULT_MS = 8 * 3600 * 1000, IDLE_DEFAULT_MS = 3600 * 1000 };
 
 static const struct option_row options[] = {
-    {"isolation", 'i', "ENGINE", "isolation", "container (default), gvisor or process"},
+    {"isolation", 'i', "ENGINE", "isolation", "container (default), gvisor, process or auto"},
     {"language", 'l', "NAME", "language", "python (default), javascript or bash"},
     {"image", 0, "NAME", "image", "file tree that the code sees: host (default), or see `cloche image list`"},
     {"input", 0, "PATH[:NAME]", "input",

@@ -15,17 +15,12 @@ enum { SPEC_FILE_MAX = 64 << 20 };
 
 static const struct option_row options[] = {
     {"code", 'e', "CODE", "code", "run this code instead of a file"},
-    {"language", 'l', "NAME", "language",
-     "the language; otherwise told by the file's extension, python for -e"},
     {"isolation", 'i', "ENGINE", "isolation",
      "container (default), process, wasm, gvisor, or auto: see `cloche explain`"},
-    {"isolation-min", 0, "ENGINE", "isolation_min", "not weaker than this, also with auto"},
-    {"image", 0, "NAME", "image", "file tree that the code sees: host (default), or see `cloche image list`"},
-    {"input", 0, "PATH[:NAME]", "input",
-     "show a file or directory read-only below /data/input; may be repeated"},
-    {"output", 'o', "DIR", "output", "write what is left in /data/output to this directory"},
-    {"read", 0, "PATH", "read", "show a path read-only at its own place; may be repeated"},
-    {"write", 0, "PATH", "write", "let a path be written at its own place; may be repeated"},
+#define X(name, letter, argument, field, help) {name, letter, argument, field, help},
+    RUN_OPTIONS_THAT_DECIDE(X)
+#undef X
+        {"output", 'o', "DIR", "output", "write what is left in /data/output to this directory"},
     {"env", 0, "NAME=VALUE", "env", "set a variable; none of the caller's are passed on"},
     {"cwd", 0, "DIR", "cwd", "working directory in the box (/data/output)"},
     {"memory", 'm', "SIZE", "memory", "memory of all processes, swap and files in /tmp included"},
@@ -46,12 +41,6 @@ static const struct option_row options[] = {
     {"fuel", 0, "UNITS", "fuel", "wasm: end after so many units of work, the same in every run"},
     {"compile", 0, "LIMIT=VALUE", NULL,
      "a limit of the compile step: memory=1G, wall=60s, …; may be repeated"},
-    {"accept", 0, "NAME", "accept",
-     "run even where this limit cannot be enforced: memory (then watched), cpus"},
-    {"vet", 0, "MODE", "vet", "read the code before it runs: off, warn (default), block, restricted, only"},
-    {"spec", 0, "FILE", NULL,
-     "read the spec from a JSON file (- for stdin); options given after it override"},
-    {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
     {"warm", 'w', NULL, NULL,
      "take a box that `cloche keep` has ready; without a keeper the run is as any other"},
     {"json", 'j', NULL, NULL, "print one JSON result instead of the program's output"},
@@ -101,13 +90,13 @@ static int set_compile_limit(struct spec *spec, const char *value, struct error 
 }
 
 /* 1: help was printed. */
-static int take_option(struct run_options *into, const struct option_row *row, const char *value,
-                       struct error *err)
+static int take_option(struct run_options *into, const struct command *command, const struct option_row *row,
+                       const char *value, struct error *err)
 {
     if (row->field)
         return spec_set(into->spec, row->field, value, err);
     if (strcmp(row->name, "help") == 0) {
-        help_print(&command_run);
+        help_print(command);
         return 1;
     }
     if (strcmp(row->name, "spec") == 0)
@@ -133,20 +122,21 @@ bool run_options_ask_for_json(int argc, char **argv)
     return false;
 }
 
-int run_options_parse(int argc, char **argv, struct run_options *into, struct error *err)
+int run_options_parse(int argc, char **argv, const struct command *command, struct run_options *into,
+                      struct error *err)
 {
     struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
     for (;;) {
         const struct option_row *row;
         const char *value;
         int status = 0;
-        switch (option_next(&parser, &command_run, &row, &value)) {
+        switch (option_next(&parser, command, &row, &value)) {
         case OPTION_END:
             return 0;
         case OPTION_WRONG:
             return error_spec(err, "option", "%s", parser.message);
         case OPTION_ROW:
-            status = take_option(into, row, value, err);
+            status = take_option(into, command, row, value, err);
             break;
         case OPTION_REST: {
             bool has_code = into->spec->has_code || into->spec->code_file;
@@ -174,7 +164,7 @@ static int run_main(int argc, char **argv)
     struct error err = {0};
     scope_spec *spec = spec_new();
     struct run_options given = {.spec = spec};
-    int status = spec ? run_options_parse(argc, argv, &given, &err) : -ENOMEM;
+    int status = spec ? run_options_parse(argc, argv, &command_run, &given, &err) : -ENOMEM;
     if (status > 0)
         return 0;
     if (status < 0)

@@ -3,7 +3,7 @@
 
 static const struct option_row options[] = {
     {"language", 'l', "NAME", "language", "create: python (default), javascript or bash"},
-    {"isolation", 'i', "ENGINE", "isolation", "create: container (default), gvisor or process"},
+    {"isolation", 'i', "ENGINE", "isolation", "create: container (default), gvisor, process or auto"},
     {"image", 0, "NAME", "image", "create: file tree that the code sees, one of the server's"},
     {"env", 0, "NAME=VALUE", "env", "create, exec: set a variable; may be repeated"},
     {"memory", 'm', "SIZE", "memory", "create: memory of all processes, swap and files in /tmp included"},

@@ -107,7 +107,7 @@ void report_remarks(const struct result *result, const char *code_name)
 {
     if (result->vet)
         remark_on_vet(result, code_name ? code_name : "<code>");
-    if (result->chosen[0] && isatty(STDERR_FILENO))
+    if (result->chosen[0])
         fprintf(stderr, "cloche: auto chose %s: %s\n", isolation_names[result->isolation], result->chosen);
     if (result->cause == CAUSE_vetted && vet_report_mode(result->vet) == VET_only)
         return;

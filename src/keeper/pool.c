@@ -452,20 +452,42 @@ static int serve(struct pool *pool, struct spec *spec, const struct supervise_io
     return count_cold(pool, io, keeper_run_validated(spec, pool->policy, io, ret, err), ret);
 }
 
+/* Does a box wait that the spec fits into as it is? */
+static bool is_awaited(struct pool *pool, const struct spec *spec)
+{
+    const struct shelf *shelf = find_shelf(pool, spec);
+    pthread_mutex_lock(&pool->lock);
+    bool is_there = shelf && (shelf->stock.count > 0 || (shelf->stock.kind->is_forked && shelf->lineage));
+    pthread_mutex_unlock(&pool->lock);
+    return is_there;
+}
+
+/* To read the code first would take longer than to run it in a box that waits: in one of the usual engine
+ * any code may run. */
+static int choose(struct pool *pool, struct spec *spec, struct choice *ret, struct error *err)
+{
+    int status = 0;
+    *ret = (struct choice){.isolation = spec->isolation};
+    if (is_awaited(pool, spec))
+        snprintf(ret->reason, sizeof ret->reason,
+                 "a warm box of %s was there; the code was not read first, which takes longer than most runs",
+                 isolation_names[spec->isolation]);
+    else
+        status = choose_engine(spec, pool->policy, ret, err);
+    choice_free(ret);
+    return status < 0 ? status : spec_take_isolation(spec, pool->policy, ret->isolation, err);
+}
+
 int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
                struct error *err)
 {
-    struct choice choice;
+    struct choice choice = {0};
     int status = spec_validate(spec, pool->policy, err);
-    if (status < 0 || !spec->is_auto)
-        return status < 0 ? status : serve(pool, spec, io, ret, err);
-    /* To read the code first would take longer than to run it in a box that waits. */
-    status = choose_engine(spec, pool->policy, false, &choice, err);
-    spec->isolation = choice.isolation;
-    choice_free(&choice);
+    if (status == 0 && spec->is_auto)
+        status = choose(pool, spec, &choice, err);
     if (status == 0)
         status = serve(pool, spec, io, ret, err);
-    if (status == 0)
+    if (status == 0 && spec->is_auto)
         snprintf((*ret)->chosen, sizeof(*ret)->chosen, "%s", choice.reason);
     return status;
 }

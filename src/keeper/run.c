@@ -179,7 +179,7 @@ static enum isolation engine_of_vetter(const struct run *run)
         return wanted;
     if (usual != ISOLATION_WASM && usual >= run->policy->isolation_min)
         return usual;
-    return run->policy->isolation_min > ISOLATION_PROCESS ? ISOLATION_CONTAINER : ISOLATION_PROCESS;
+    return run->policy->isolation_min == ISOLATION_WASM ? ISOLATION_CONTAINER : run->policy->isolation_min;
 }
 
 /* The row whose vetter reads the code; false: there is none. */
@@ -364,9 +364,10 @@ int keeper_run(struct spec *spec, const struct policy *policy, const struct supe
     if (status < 0 || !spec->is_auto)
         return status < 0 ? status : keeper_run_validated(spec, policy, io, ret, err);
     struct choice choice;
-    status = choose_engine(spec, policy, true, &choice, err);
-    spec->isolation = choice.isolation;
+    status = choose_engine(spec, policy, &choice, err);
     choice_free(&choice);
+    if (status == 0)
+        status = spec_take_isolation(spec, policy, choice.isolation, err);
     if (status == 0)
         status = keeper_run_validated(spec, policy, io, ret, err);
     if (status == 0)

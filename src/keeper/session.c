@@ -104,6 +104,17 @@ static int copy_inputs(struct session *session, const struct session_terms *term
     return session->inputs && session->input_fds ? 0 : -ENOMEM;
 }
 
+/* Of a sandbox that leaves its engine open: the usual one, as nobody knows what code will come; and it says
+ * which that is. */
+static int settle_isolation(struct session *session)
+{
+    const struct policy *policy = session->table->policy;
+    const char *asked = json_string_value(json_object_get(session->spec, "isolation"));
+    if (asked ? strcmp(asked, "auto") != 0 : !policy->is_auto)
+        return 0;
+    return json_object_set_new(session->spec, "isolation", json_string(isolation_names[policy->isolation]));
+}
+
 static int copy_terms(struct session *session, const struct session_terms *terms)
 {
     session->owner = strdup(terms->owner);
@@ -116,7 +127,7 @@ static int copy_terms(struct session *session, const struct session_terms *terms
     snprintf(session->room, sizeof session->room, "%s", terms->room ? terms->room : "");
     identifier_make("sbx_", session->id);
     bool is_whole = session->owner && session->spec && (session->about || !terms->about) &&
-                    copy_inputs(session, terms) == 0;
+                    copy_inputs(session, terms) == 0 && settle_isolation(session) == 0;
     return is_whole ? 0 : -ENOMEM;
 }
 
@@ -141,13 +152,14 @@ struct session *session_add(struct session_table *table, const struct session_te
     }
     struct session_owner *owner = owner_find(table, terms->owner);
     struct session *session = owner ? calloc(1, sizeof *session) : NULL;
+    if (session)
+        session->table = table;
     if (!session || copy_terms(session, terms) < 0) {
         if (session)
             session_free(session);
         error_host(err, -ENOMEM, "no memory for a sandbox");
         return NULL;
     }
-    session->table = table;
     take_limits(session);
     session->bill = owner->bill;
     session->number = ++owner->made;

@@ -307,12 +307,12 @@ json_t *wire_from_result(const struct result *result)
 {
     const struct result_usage *usage = &result->usage;
     return json_pack(
-        "{s:O?, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:b, s:I, s:I, s:[I, I, I, I, I, I]}", "vet",
-        result->vet, "isolation", (int)result->isolation, "cause", (int)result->cause, "exit_code",
-        result->exit_code, "signal", result->signal, "detail", clean_text(result->detail), "returned",
-        list_to_json(&result->returned), "stdout_dropped", (json_int_t)result->output.dropped_bytes,
-        "stderr_dropped", (json_int_t)result->errors.dropped_bytes, "left_behind", result->left_behind,
-        "files", (json_int_t)result->file_count, "omissions",
+        "{s:O?, s:o, s:i, s:i, s:i, s:i, s:o, s:o, s:I, s:I, s:b, s:I, s:I, s:[I, I, I, I, I, I]}", "vet",
+        result->vet, "chosen", clean_text(result->chosen), "isolation", (int)result->isolation, "cause",
+        (int)result->cause, "exit_code", result->exit_code, "signal", result->signal, "detail",
+        clean_text(result->detail), "returned", list_to_json(&result->returned), "stdout_dropped",
+        (json_int_t)result->output.dropped_bytes, "stderr_dropped", (json_int_t)result->errors.dropped_bytes,
+        "left_behind", result->left_behind, "files", (json_int_t)result->file_count, "omissions",
         (json_int_t)(result->omission_count + (size_t)result->omissions_uncounted), "usage",
         (json_int_t)usage->wall_us, (json_int_t)usage->cpu_user_us, (json_int_t)usage->cpu_system_us,
         (json_int_t)usage->peak_memory_bytes, (json_int_t)usage->peak_pids, (json_int_t)usage->disk_bytes);
@@ -322,11 +322,13 @@ int wire_to_result(const json_t *object, struct result *into)
 {
     json_int_t cause = json_integer_value(json_object_get(object, "cause"));
     const char *detail = json_string_value(json_object_get(object, "detail"));
+    const char *chosen = json_string_value(json_object_get(object, "chosen"));
     json_int_t isolation = json_integer_value(json_object_get(object, "isolation"));
     if (cause < 0 || cause >= CAUSE_COUNT || !detail || isolation < 0 || isolation >= ISOLATION_COUNT)
         return -EPROTO;
-    into->isolation = (enum isolation)isolation;
     into->cause = (enum cause)cause;
+    into->isolation = (enum isolation)isolation;
+    snprintf(into->chosen, sizeof into->chosen, "%s", chosen ? chosen : "");
     into->exit_code = (int)json_integer_value(json_object_get(object, "exit_code"));
     into->signal = (int)json_integer_value(json_object_get(object, "signal"));
     snprintf(into->detail, sizeof into->detail, "%s", detail);

@@ -53,7 +53,9 @@ static int make_body(const struct sandbox_options *given, json_t *body, struct e
         const char *field, *value;
     } texts[] = {{"language", spec->language},
                  {"image", spec->image},
-                 {"isolation", spec->has_isolation ? isolation_names[spec->isolation] : NULL},
+                 {"isolation", spec->is_auto         ? "auto"
+                               : spec->has_isolation ? isolation_names[spec->isolation]
+                                                     : NULL},
                  {"ttl", given->ttl},
                  {"idle", given->idle},
                  {"preset", given->preset}};

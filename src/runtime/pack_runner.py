@@ -68,7 +68,8 @@ def main():
         write_array(header, "python", python_archive(guest / "python", fork_library))
         write_array(header, "javascript", script.read_bytes())
         write_array(header, "javascript_spare", (guest / "javascript" / "spare.cjs").read_bytes())
-        write_array(header, "python_vet", (guest / "python" / "cloche" / "vet.py").read_bytes())
+        vetter = (guest / "python" / "cloche" / name for name in ("needs.py", "vet.py"))  # one program
+        write_array(header, "python_vet", b"\n\n".join(path.read_bytes() for path in vetter))
         write_array(header, "python_restricted", (guest / "python" / "restricted.py").read_bytes())
         write_array(header, "javascript_vet", (guest / "javascript" / "vet.cjs").read_bytes())
         write_array(header, "bash", shell.read_bytes())

@@ -201,8 +201,7 @@ static int read_name(struct exchange *exchange, struct run_request *into)
     if (name && !(spec->code_name = strdup(json_string_value(name))))
         return -ENOMEM;
     /* The keeper fills in all else by the same policy; this it takes as it comes. */
-    if (!spec->has_isolation)
-        spec->isolation = spec_usual_isolation(spec, &exchange_server(exchange)->policy);
+    spec_take_usual_isolation(spec, &exchange_server(exchange)->policy);
     return 0;
 }
 

@@ -121,18 +121,24 @@ static int policy_set_names(struct policy *policy, const char *value, struct err
     return status;
 }
 
+static int policy_set_isolation(struct policy *policy, bool is_least, const char *value, struct error *err)
+{
+    bool is_auto = !is_least && strcmp(value, "auto") == 0;
+    int found = is_auto ? ISOLATION_CONTAINER : isolation_find(value, err);
+    if (found < 0)
+        return found;
+    *(is_least ? &policy->isolation_min : &policy->isolation) = (enum isolation)found;
+    if (!is_least) {
+        policy->is_auto = is_auto;
+        policy->isolation_set = !is_auto;
+    }
+    return 0;
+}
+
 static int policy_set(struct policy *policy, const char *key, const char *value, struct error *err)
 {
-    if (strcmp(key, "isolation") == 0 || strcmp(key, "isolation.min") == 0) {
-        int found = isolation_find(value, err);
-        if (found < 0)
-            return found;
-        if (key[9])
-            policy->isolation_min = (enum isolation)found;
-        else
-            policy->isolation = (enum isolation)found;
-        return 0;
-    }
+    if (strcmp(key, "isolation") == 0 || strcmp(key, "isolation.min") == 0)
+        return policy_set_isolation(policy, key[9] != '\0', value, err);
     if (strcmp(key, "vet") == 0 || strcmp(key, "vet.min") == 0) {
         int found = vet_mode_find(value, err);
         if (found < 0)
@@ -196,9 +202,12 @@ static int policy_read_lines(struct policy *policy, const char *path, char *text
     return 0;
 }
 
-/* A built-in default follows a lowered ceiling down; one that the operator set must be below it. */
+/* A built-in default follows a lowered ceiling down, and a raised minimum up; one that the operator set must
+ * be below it, and an engine not below its minimum, which is told to who asks for none. */
 static int policy_check_itself(struct policy *policy, struct error *err)
 {
+    if (!policy->isolation_set && policy->isolation < policy->isolation_min)
+        policy->isolation = policy->isolation_min;
     for (int i = 0; i < LIMIT_FIELDS; i++) {
         if (policy->defaults.value[i] <= policy->ceilings.value[i])
             continue;

@@ -4,8 +4,8 @@
  *   memory = 1G              the default of a limit
  *   memory.max = 8G          its ceiling
  *   image = data             the default image
- *   isolation = container    the default engine
- *   isolation.min = container
+ *   isolation = container    the default engine, or auto: chosen per run (keeper/choose.h)
+ *   isolation.min = container              which the default engine follows up
  *   vet = warn               the mode of the first filter (spec/vet.h) for runs that name none
  *   vet.min = block          the least strict that a run may ask for
  *   vet.block_modules = os, shutil     what it finds beside the built-in lists; also vet.allow_modules, which
@@ -53,8 +53,10 @@ struct policy {
     struct limits defaults;
     bool default_set[LIMIT_FIELDS]; /* by the operator: must then be below the ceiling */
     struct limits ceilings;
-    enum isolation isolation;
+    enum isolation isolation; /* the usual one, also of runs that choose */
     enum isolation isolation_min;
+    bool isolation_set; /* by the operator: must then not be below the minimum */
+    bool is_auto;       /* runs that name no engine choose */
     enum vet_mode vet, vet_min;
     bool vet_set; /* by the operator: runs are vetted also where it costs time */
     struct vet_policy vetting;

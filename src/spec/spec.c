@@ -106,14 +106,13 @@ static int set_code(struct spec *spec, const char *value, struct error *err)
 
 static int set_isolation(struct spec *spec, const char *value, struct error *err)
 {
-    spec->is_auto = strcmp(value, "auto") == 0;
-    if (spec->is_auto)
-        return 0;
-    int found = isolation_find(value, err);
+    bool is_auto = strcmp(value, "auto") == 0;
+    int found = is_auto ? 0 : isolation_find(value, err);
     if (found < 0)
         return found;
     spec->isolation = (enum isolation)found;
-    spec->has_isolation = true;
+    spec->is_auto = is_auto;
+    spec->has_isolation = !is_auto;
     return 0;
 }
 

@@ -106,8 +106,13 @@ int spec_read_object(struct spec *spec, const struct json_t *object, struct erro
  */
 int spec_validate(struct spec *spec, const struct policy *policy, struct error *err);
 
-/* The engine of a spec that asks for none. */
-enum isolation spec_usual_isolation(const struct spec *spec, const struct policy *policy);
+/* The engine of a spec that asks for none: the operator's usual one, or the least that the caller allows.
+ * Where a choice is made per run, this is what holds until then. */
+void spec_take_usual_isolation(struct spec *spec, const struct policy *policy);
+
+/* The engine that was chosen for a validated spec: never below the operator's or the caller's minimum. */
+int spec_take_isolation(struct spec *spec, const struct policy *policy, enum isolation isolation,
+                        struct error *err);
 
 /* The least that an engine can be asked to run, to see whether it does. */
 int spec_set_proof(struct spec *spec, enum isolation isolation, struct error *err);

@@ -65,17 +65,34 @@ static int check_wasm(const struct spec *spec, struct error *err)
     return 0;
 }
 
-enum isolation spec_usual_isolation(const struct spec *spec, const struct policy *policy)
+void spec_take_usual_isolation(struct spec *spec, const struct policy *policy)
 {
-    return is_module(spec) ? ISOLATION_WASM : policy->isolation;
+    if (spec->has_isolation)
+        return;
+    spec->is_auto |= policy->is_auto && !spec->is_ours;
+    spec->isolation = is_module(spec)                           ? ISOLATION_WASM
+                      : policy->isolation < spec->isolation_min ? spec->isolation_min
+                                                                : policy->isolation;
+}
+
+/* The caller has no say in which program isolates. */
+static int take_runtime(struct spec *spec, const struct policy *policy, struct error *err)
+{
+    const struct {
+        char **into;
+        const char *value;
+    } rows[] = {{&spec->oci_runtime, policy->oci_runtime ? policy->oci_runtime : "runsc"},
+                {&spec->oci_platform, policy->oci_platform ? policy->oci_platform : "systrap"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        free(*rows[i].into);
+        if (!(*rows[i].into = strdup(rows[i].value)))
+            return error_host(err, -ENOMEM, "oci_runtime");
+    }
+    return 0;
 }
 
 static int check_isolation(struct spec *spec, const struct policy *policy, struct error *err)
 {
-    if (!spec->has_isolation)
-        spec->isolation = spec_usual_isolation(spec, policy);
-    if (spec->is_auto && spec->isolation < spec->isolation_min)
-        spec->isolation = spec->isolation_min; /* until it is chosen */
     if (spec->isolation < policy->isolation_min)
         return error_spec(err, "isolation", "isolation: '%s' is below the operator's minimum '%s' (%s)",
                           isolation_names[spec->isolation], isolation_names[policy->isolation_min],
@@ -84,7 +101,15 @@ static int check_isolation(struct spec *spec, const struct policy *policy, struc
         return error_spec(err, "isolation_min",
                           "isolation_min: '%s' is stronger than the engine that is asked for, '%s'",
                           isolation_names[spec->isolation_min], isolation_names[spec->isolation]);
-    return check_wasm(spec, err);
+    int status = check_wasm(spec, err);
+    return status == 0 && spec->isolation == ISOLATION_GVISOR ? take_runtime(spec, policy, err) : status;
+}
+
+int spec_take_isolation(struct spec *spec, const struct policy *policy, enum isolation isolation,
+                        struct error *err)
+{
+    spec->isolation = isolation;
+    return check_isolation(spec, policy, err);
 }
 
 /* What can be looked at is code; a command is nobody's to read. */
@@ -242,29 +267,12 @@ static int add_accepted(struct spec *spec, const struct policy *policy, struct e
     return 0;
 }
 
-/* The caller has no say in which program isolates. */
-static int take_runtime(struct spec *spec, const struct policy *policy, struct error *err)
-{
-    const struct {
-        char **into;
-        const char *value;
-    } rows[] = {{&spec->oci_runtime, policy->oci_runtime ? policy->oci_runtime : "runsc"},
-                {&spec->oci_platform, policy->oci_platform ? policy->oci_platform : "systrap"}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        free(*rows[i].into);
-        if (!(*rows[i].into = strdup(rows[i].value)))
-            return error_host(err, -ENOMEM, "oci_runtime");
-    }
-    return 0;
-}
-
 int spec_validate(struct spec *spec, const struct policy *policy, struct error *err)
 {
+    spec_take_usual_isolation(spec, policy);
     int status = check_isolation(spec, policy, err);
     if (status == 0)
         status = add_accepted(spec, policy, err);
-    if (status == 0 && spec->isolation == ISOLATION_GVISOR)
-        status = take_runtime(spec, policy, err);
     if (status == 0)
         status = fill_limits(spec, policy, err);
     if (status == 0)

@@ -156,6 +156,15 @@ static json_t *checked_list(const json_t *said, size_t most, json_t *(*check)(co
 
 static const char *const fact_lists[] = {"imports", "missing", "network", "processes", "files"};
 
+/* Facts that not every reading has: only where the code does not run is there time for them. */
+static int take_needs(json_t *facts, const json_t *said)
+{
+    const json_t *beyond = json_object_get(said, "beyond"), *computes = json_object_get(said, "computes");
+    int status =
+        beyond ? json_object_set_new(facts, "beyond", checked_list(beyond, VET_NAMES_MAX, checked_text)) : 0;
+    return status == 0 && computes ? json_object_set_new(facts, "computes", checked_text(computes)) : status;
+}
+
 static json_t *checked_facts(const json_t *said)
 {
     json_t *facts = json_object();
@@ -168,6 +177,8 @@ static json_t *checked_facts(const json_t *said)
     if (status == 0)
         status =
             json_is_boolean(pure) ? json_object_set_new(facts, "pure", json_boolean(json_is_true(pure))) : -1;
+    if (status == 0)
+        status = take_needs(facts, said);
     if (status == 0)
         return facts;
     json_decref(facts);

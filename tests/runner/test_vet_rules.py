@@ -268,3 +268,44 @@ def test_javascript_facts_and_lists():
     assert javascript("console.log(require('path').sep)")["facts"]["pure"] is True
     assert places(javascript("require('fs')", only_modules=["path"])) == [(1, 1, "module")]
     assert places(javascript("require('http')", allow_modules=["http"])) == []
+
+
+# ---- what code needs, for those who choose where it runs
+
+@pytest.fixture(scope="module")
+def vetters(tmp_path_factory):
+    """As they are packed: Python's is two files in one."""
+    path = tmp_path_factory.mktemp("vetter") / "vet.py"
+    path.write_bytes(b"\n\n".join(PYTHON_VETTER.with_name(name).read_bytes() for name in ("needs.py", "vet.py")))
+    return {"python": [PYTHON, "-I", path], "javascript": ["node", JAVASCRIPT_VETTER]}
+
+
+@pytest.mark.parametrize("language, code, beyond, computes", [
+    ("python", "import sys; print(sys.argv)", [], ""), ("python", "from os.path import *", ["all of os.path"], ""),
+    ("python", "import os.path as p; p.join('a'); p.exists('a')", ["os.path.exists"], ""), ("python", "from os import path as p; p.os.system", ["os.path.os.system"], ""),
+    ("python", "import time as t; x = t", ["time"], ""), ("python", "import yaml, json, xml", ["the package yaml", "the module xml"], ""),
+    ("python", "for i in range(0, 10, 0): pass", [], "a loop in line 1"), ("python", "range(1, 2, 3, 4)", [], "a call of range in line 1"),
+    ("javascript", "console.log(Math.max(1, 2)); const [a, { b: c = 1 }, ...d] = [], e = class F {}", [], ""),
+    ("javascript", "function f(a, [b], { c, d: e }) { return a + b + c + e } export default f", ["export"], ""),
+    ("javascript", "try { x() } catch ({ message }) { console.log(message, x) }", ["x"], ""), ("javascript", "label: for (const k in { a: 1 }) break label", [], ""),
+    ("javascript", "for (let i = 9; i >= 0; i -= 3) console.log(i)", [], ""), ("javascript", "for (let i = 0; i > -1; i++) { }", [], "a loop in line 1"),
+    ("javascript", "for (let i = 0; i < 9; i--) { }", [], "a loop in line 1"),
+    ("javascript", "`${process.argv[2]}`; process.stdin; import.meta.url", ["import.meta", "process.stdin"], "")])
+def test_needs_are_told(vetters, language, code, beyond, computes):
+    facts = program(vetters[language], code, mode="only")["facts"]
+    assert (sorted(facts["beyond"]), facts["computes"]) == (sorted(beyond), computes), facts
+
+
+def test_needs_of_large_code_are_told(vetters):
+    for language, code, beyond, computes in (
+            ("python", "for i in range(" + "9" * 4000 + "): pass", [], "a loop in line 1"), ("python", "for i in range(9999): pass\n" * 3000, [], "loops of more than 10000 turns"),
+            ("python", "import time\ntime" + ".x" * 150, [("time" + ".x" * 150)[:250]], ""), ("python", "x = [" + "1," * 50000 + "]", [], ""),
+            ("javascript", "const x = [" + "1," * 150000 + "]", [], "")):
+        facts = program(vetters[language], code, mode="only")["facts"]
+        assert (facts["beyond"], facts["computes"]) == (beyond, computes), code[:80]
+
+
+def test_needs_are_told_only_when_there_is_time(vetters):
+    for mode in ("warn", "block"):
+        for language in vetters:
+            assert "beyond" not in program(vetters[language], "1", mode=mode)["facts"]

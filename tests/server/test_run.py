@@ -72,6 +72,26 @@ def test_process_engine_and_cold_runs(serving):
     assert run(serving, code="print(1)", warm=False)["stdout"] == "1\n"
 
 
+def test_auto_takes_the_box_that_waits_and_else_chooses_and_says_so(serving):
+    warm = run(serving, code="print(1)", isolation="auto")
+    assert warm["isolation"] == "container" and warm["chosen"].startswith("a warm box of container was there"), warm
+    cold = run(serving, code="import threading; print(1)", isolation="auto", warm=False)
+    assert cold["isolation"] == "container" and cold["chosen"] == "the code needs the module threading", cold
+    plain = run(serving, code="print(1)", isolation="auto", warm=False)
+    assert plain["stdout"] == "1\n" and plain["chosen"].startswith("plain code"), plain
+    strong = run(serving, code="print(1)", isolation="auto", isolation_min="gvisor")
+    assert strong["isolation"] == "gvisor" and strong["stdout"] == "1\n", strong
+    assert "chosen" not in run(serving, code="print(1)")
+
+
+def test_operators_default_can_be_auto_and_its_minimum_holds(fresh, tmp_path):
+    config = tmp_path / "cloche.conf"
+    config.write_text("isolation = auto\nisolation.min = container\n")
+    serving = fresh("--config", config)
+    assert run(serving, code="print(1)")["isolation"] == "container" and "chosen" in run(serving, code="print(1)", warm=False)
+    assert serving.post("/v1/run", {"code": "1", "isolation": "process"}).status == 422
+
+
 def test_bytes_that_are_no_text_come_in_base64_too(serving):
     result = run(serving, code="import sys; sys.stdout.buffer.write(bytes(range(256)))")
     assert base64.b64decode(result["stdout_base64"]) == bytes(range(256))

@@ -78,6 +78,18 @@ def test_a_sandbox_is_made_looked_at_and_ended(serving):
     error_of(sandbox.ask("DELETE"), 404, "not_found")
 
 
+@pytest.mark.parametrize("minimum", ["process", "gvisor"])
+def test_auto_is_the_usual_engine_and_told_by_its_name(fresh, tmp_path, minimum):
+    config = tmp_path / "cloche.conf"
+    config.write_text(f"isolation.min = {minimum}\n")
+    sandbox = make(fresh("--config", config), isolation="auto")
+    usual = "gvisor" if minimum == "gvisor" else "container"
+    assert sandbox.view["isolation"] == usual and sandbox.ask("GET").json["isolation"] == usual
+    kernel = sandbox.run("import platform; print(platform.release())")["stdout"].strip()
+    assert (kernel == os.uname().release) == (usual == "container"), kernel
+    sandbox.close()
+
+
 def test_what_never_was_is_not_found(serving):
     for path in ("sbx_" + "0" * 22, "nonsense", "%ff"):
         assert error_of(serving.request("GET", f"/v1/sandboxes/{path}"), 404, "not_found")

@@ -263,12 +263,14 @@ def test_shipped_program_has_no_door_for_tests():
 def options():
     """{command: names of its options}, from the tables of src/cli."""
     found = {}
+    shared = re.search(r"#define RUN_OPTIONS_THAT_DECIDE\(X\)(.*?)\n\n", text_of(pathlib.Path("src/cli/run_options.h")), re.S).group(1)
     for path in sources("src"):
         if path.parent != pathlib.Path("src/cli") or not path.name.startswith("command_"):
             continue
         table = re.search(r"struct option_row \w+\[\] = \{(.*?)\n\};", text_of(path), re.S)
         if table:
-            found[path.stem.removeprefix("command_")] = re.findall(r'^\s*\{"([\w-]+)",', table.group(1), re.M)
+            rows = table.group(1).replace("RUN_OPTIONS_THAT_DECIDE(X)", shared)
+            found[path.stem.removeprefix("command_")] = re.findall(r'^\s*(?:\{|X\()"([\w-]+)",', rows, re.M)
     return found
 
 

@@ -374,6 +374,8 @@ static void results_come_back_as_they_were(void **state)
         result->left_behind = cause % 2;
         result_add_omission(result, "x", "why");
         result->omissions_uncounted = 3;
+        result->isolation = (enum isolation)(cause % ISOLATION_COUNT);
+        snprintf(result->chosen, sizeof result->chosen, "because of %d", cause);
         json_t *object = wire_from_result(result);
         assert_int_equal(wire_to_result(object, back), 0);
         assert_int_equal(back->cause, result->cause);
@@ -384,6 +386,8 @@ static void results_come_back_as_they_were(void **state)
         assert_int_equal(back->errors.dropped_bytes, 5);
         assert_int_equal(back->left_behind, result->left_behind);
         assert_int_equal(back->omissions_uncounted, 4);
+        assert_int_equal(back->isolation, result->isolation);
+        assert_string_equal(back->chosen, result->chosen);
         json_decref(object);
         result_free(result);
         result_free(back);
@@ -398,6 +402,8 @@ static void results_that_are_none_are_refused(void **state)
                                         "{\"cause\": 0}",
                                         "{\"cause\": -1, \"detail\": \"\"}",
                                         "{\"cause\": 999, \"detail\": \"\"}",
+                                        "{\"cause\": 0, \"detail\": \"\", \"isolation\": -1}",
+                                        "{\"cause\": 0, \"detail\": \"\", \"isolation\": 99}",
                                         "{\"cause\": 0, \"detail\": 5}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct result *result = result_new();

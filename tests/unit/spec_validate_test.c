@@ -123,6 +123,68 @@ static void engine_below_the_operators_minimum_is_refused(void **state)
     assert_int_equal(validate_with(*state, "isolation.min = container\n", strong, &err), 0);
 }
 
+static void default_engine_follows_the_minimum_up(void **state)
+{
+    struct error err;
+    scope_spec *spec = SPEC("code", "1"), *by_caller = SPEC("code", "1", "isolation_min", "gvisor");
+    assert_int_equal(validate_with(*state, "isolation.min = gvisor\n", spec, &err), 0);
+    assert_int_equal(spec->isolation, ISOLATION_GVISOR);
+    assert_string_equal(spec->oci_runtime, "runsc");
+    assert_int_equal(validate_with(*state, "isolation.min = process\n", by_caller, &err), 0);
+    assert_int_equal(by_caller->isolation, ISOLATION_GVISOR);
+    scope_spec *module = SPEC("code", "(module)", "language", "wasm");
+    assert_true(validate_with(*state, "isolation.min = container\n", module, &err) < 0);
+    assert_error(&err, ERROR_SPEC, "isolation", "'wasm' is below");
+}
+
+static void operator_can_leave_the_engine_open(void **state)
+{
+    struct error err;
+    scope_spec *open = SPEC("code", "1"), *named = SPEC("code", "1", "isolation", "process"),
+               *ours = SPEC("code", "1");
+    ours->is_ours = true;
+    assert_int_equal(validate_with(*state, "isolation = auto\nisolation.min = process\n", open, &err), 0);
+    assert_true(open->is_auto && open->isolation == ISOLATION_CONTAINER);
+    assert_int_equal(validate_with(*state, "isolation = auto\n", named, &err), 0);
+    assert_true(!named->is_auto && named->isolation == ISOLATION_PROCESS);
+    assert_int_equal(validate_with(*state, "isolation = auto\n", ours, &err), 0);
+    assert_false(ours->is_auto);
+    scope_spec *strong = SPEC("code", "1");
+    assert_int_equal(validate_with(*state, "isolation = auto\nisolation.min = gvisor\n", strong, &err), 0);
+    assert_true(strong->is_auto && strong->isolation == ISOLATION_GVISOR);
+}
+
+static void last_word_on_the_engine_holds(void **state)
+{
+    struct error err;
+    scope_spec *open = SPEC("code", "1", "isolation", "process", "isolation", "auto");
+    assert_int_equal(validate_with(*state, "isolation.min = container\n", open, &err), 0);
+    assert_true(open->is_auto && open->isolation == ISOLATION_CONTAINER);
+    scope_spec *named = SPEC("code", "1", "isolation", "auto", "isolation", "process");
+    validate_well(*state, named);
+    assert_true(!named->is_auto && named->isolation == ISOLATION_PROCESS);
+}
+
+static void engine_that_is_chosen_is_not_below_any_minimum(void **state)
+{
+    struct error err = {0};
+    for (int operators = 0; operators < ISOLATION_COUNT; operators++)
+        for (int callers = 0; callers < ISOLATION_COUNT; callers++)
+            for (int chosen = 0; chosen < ISOLATION_COUNT; chosen++) {
+                struct policy policy;
+                write_text(((struct scratch *)*state)->fd, "cloche.conf", "");
+                assert_int_equal(policy_load(scratch_path(*state, "cloche.conf"), &policy, &err), 0);
+                policy.isolation = policy.isolation_min = (enum isolation)operators;
+                scope_spec *spec =
+                    SPEC("code", "1", "isolation", "auto", "isolation_min", isolation_names[callers]);
+                assert_int_equal(spec_validate(spec, &policy, &err), 0);
+                int status = spec_take_isolation(spec, &policy, (enum isolation)chosen, &err);
+                assert_int_equal(status == 0, chosen >= operators && chosen >= callers);
+                assert_true(status < 0 || chosen != ISOLATION_GVISOR || spec->oci_runtime);
+                policy_free(&policy);
+            }
+}
+
 static void there_must_be_exactly_one_thing_to_run(void **state)
 {
     struct scratch *scratch = *state;
@@ -330,6 +392,10 @@ int main(void)
         SCRATCH_TEST(every_limit_has_a_floor_and_a_ceiling),
         SCRATCH_TEST(operators_ceiling_is_kept),
         SCRATCH_TEST(engine_below_the_operators_minimum_is_refused),
+        SCRATCH_TEST(default_engine_follows_the_minimum_up),
+        SCRATCH_TEST(operator_can_leave_the_engine_open),
+        SCRATCH_TEST(last_word_on_the_engine_holds),
+        SCRATCH_TEST(engine_that_is_chosen_is_not_below_any_minimum),
         SCRATCH_TEST(there_must_be_exactly_one_thing_to_run),
         SCRATCH_TEST(code_file_is_read_once_and_keeps_its_name),
         SCRATCH_TEST(name_of_code_must_be_a_files_name),

@@ -6,9 +6,8 @@
 
 #include <jansson.h>
 
-#define FACTS                                                                                                \
-    "\"facts\":{\"imports\":[\"os\"],\"missing\":[],\"network\":[],\"processes\":[],\"files\":[],\"pure\":"  \
-    "false}"
+#define LISTS   "\"imports\":[\"os\"],\"missing\":[],\"network\":[],\"processes\":[],\"files\":[]"
+#define FACTS   "\"facts\":{" LISTS ",\"pure\":false}"
 #define FINDING "{\"line\":3,\"column\":5,\"rule\":\"call\",\"message\":\"m\",\"advice\":\"a\"}"
 
 static json_t *read_text(const char *text)
@@ -29,6 +28,21 @@ static void report_is_taken_value_by_value(void **state)
     assert_int_equal(vet_report_more(report), 7);
     assert_null(json_object_get(report, "x"));
     assert_true(vet_report_blocks(report));
+    json_decref(report);
+}
+
+static void what_code_needs_is_taken_where_it_is_said(void **state)
+{
+    (void)state;
+    json_t *report = read_text("{\"findings\":[],\"facts\":{" LISTS ",\"pure\":true,\"beyond\":[\"Buf\\u001b"
+                               "fer\"],\"computes\":\"a loop\"}}");
+    const json_t *facts = json_object_get(report, "facts");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(facts, "beyond"), 0)), "Buf fer");
+    assert_string_equal(json_string_value(json_object_get(facts, "computes")), "a loop");
+    json_decref(report);
+    report = read_text("{\"findings\":[]," FACTS "}");
+    facts = json_object_get(report, "facts");
+    assert_true(facts && !json_object_get(facts, "beyond") && !json_object_get(facts, "computes"));
     json_decref(report);
 }
 
@@ -53,6 +67,9 @@ static void what_is_no_report_is_refused(void **state)
         "{\"findings\":[{\"line\":1,\"column\":1,\"rule\":\"a\",\"message\":1,\"advice\":\"\"}]," FACTS "}",
         "{\"findings\":[{\"line\":1,\"column\":1,\"rule\":\"a\",\"message\":\"\"}]," FACTS "}",
         "{\"findings\":[],\"facts\":{\"imports\":[]}}",
+        "{\"findings\":[],\"facts\":{" LISTS ",\"pure\":true,\"beyond\":5}}",
+        "{\"findings\":[],\"facts\":{" LISTS ",\"pure\":true,\"beyond\":[5]}}",
+        "{\"findings\":[],\"facts\":{" LISTS ",\"pure\":true,\"computes\":false}}",
         "{\"findings\":[],\"more\":-1," FACTS "}",
         "{\"findings\":[],\"more\":\"1\"," FACTS "}",
         "{\"findings\":[],\"findings\":[]," FACTS "}",
@@ -203,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(report_is_taken_value_by_value),
+        cmocka_unit_test(what_code_needs_is_taken_where_it_is_said),
         cmocka_unit_test(what_is_no_report_is_refused),
         cmocka_unit_test(counts_and_lengths_are_bounded),
         cmocka_unit_test(texts_hold_nothing_that_a_terminal_obeys),

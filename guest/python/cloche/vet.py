@@ -12,6 +12,9 @@ box. So findings inform, and stop what is plainly not wanted; docs/vet.md says w
 import re
 import sys
 
+if __package__:  # as a program this file has that one in front of it (src/runtime/pack_runner.py)
+    from .needs import PARTS, Needs
+
 ONLY_TREE = 0x400  # ast.PyCF_ONLY_AST; the tree comes from the interpreter itself, the module is not needed for it
 CODE_MAX = 512 << 10  # larger code is not looked at, and says so
 NESTING_MAX = 200
@@ -563,6 +566,19 @@ def import_places(tree):
     return places
 
 
+# ---- for those who choose where it runs
+
+def tell_needs(source, words, report):
+    needs, facts = Needs(parse(source)), report.facts
+    tops = dict.fromkeys(name.split(".")[0] for name in words.modules if name)
+    known = getattr(sys, "stdlib_module_names", ())
+    imports = [f"the {'module' if name in known else 'package'} {name}" for name in tops if name not in PURE and name not in PARTS]
+    facts["beyond"] = [name[:250] for name in (*imports, *needs.beyond)][:NAMES_MAX]
+    facts["computes"] = needs.computes or ""
+    has_effect = imports or facts["network"] or facts["processes"] or facts["files"] or needs.has_effect
+    facts["pure"] = not has_effect and all(finding[2] == "missing" for finding in report.findings)
+
+
 def describe_failure(error, report):
     if isinstance(error, SyntaxError):
         report.add(error.lineno or 1, max(error.offset or 1, 1), "syntax", f"this is not Python: {error.msg}",
@@ -592,6 +608,8 @@ def look(source, code, order):
             read_trees(source, found, owners, policy, report, order.get("thorough"))
         gather_facts(words, bool(report.findings), report.facts)
         report_missing(words, report, lambda: parse(source))
+        if order.get("mode") == "only":
+            tell_needs(source, words, report)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         describe_failure(error, report)
     return report
