@@ -434,8 +434,11 @@ class Reader:
             is_telling = is_telling or (is_name and node.value != "__class__")
             is_meant = is_field or id(node) in asked or (self.built and node.value != "__class__")
             name = IN_TEXT.search((is_field or IN_TEXT.search(node.value))[0])[0]
-            self.add(node, "text", f"a text names {name}, by which code gets at what it was not given", ATTRIBUTE_ADVICE,
-                     "warning" if is_meant else "note")
+            if is_meant:
+                self.add(node, "text", f"a text names {name}, by which code gets at what it was not given", ATTRIBUTE_ADVICE)
+            else:
+                self.add(node, "text", f"a text is {name}, the name of an attribute that ordinary code does not ask for",
+                         "leave it, if it is data", "note")
         for node, name, severity in self.built:
             if is_telling or severity:
                 self.add(node, "built-name", f"{name} with a name that is made at run time",
