@@ -297,6 +297,7 @@ class Reader:
         self.interesting = []
         self.texts = []  # nodes of texts that name an attribute
         self.own = frozenset()  # nodes of names that the program itself has given
+        self.gives_names = False  # that are words of rules: most programs give none
         self.built = []  # (node, name of the call) of attributes whose names are made at run time
         self.is_renamed = False  # something has a name that the words do not tell
 
@@ -327,6 +328,7 @@ class Reader:
             if kind == "Name":
                 if node.id in words:
                     self.interesting.append(node)
+                    self.gives_names = self.gives_names or type(node.ctx).__name__ == "Store"
                 continue
             if kind == "Constant":
                 if type(node.value) is str:
@@ -339,12 +341,21 @@ class Reader:
                 self.interesting.append(node)
             elif kind == "Expr" and type(node.value).__name__ == "Constant":
                 continue  # a documentation string, or nothing at all
+            elif kind == "FunctionDef" or kind == "ClassDef" or kind == "AsyncFunctionDef":
+                self.gives_names = self.gives_names or node.name in words
+            elif kind == "arg":
+                self.gives_names = self.gives_names or node.arg in words
             elif kind == "MatchClass":
                 for name in node.kwd_attrs:
                     if name in ATTRIBUTES:
                         self.seen.add(name)
                         self.add(node, "attribute", f"a pattern looks at {name}", ATTRIBUTE_ADVICE)
-            stack.extend(below(node))
+            for field in node._fields:  # as below(), which as a generator takes half as long again
+                held = getattr(node, field, None)
+                if type(held) is list:
+                    stack.extend([item for item in held if hasattr(item, "_fields")])
+                elif hasattr(held, "_fields"):
+                    stack.append(held)
 
     def take_import(self, node, kind):
         module = node.module or "" if kind == "ImportFrom" else ""
@@ -406,9 +417,8 @@ class Reader:
     def apply(self):
         called = {id(node.func) for node in self.interesting if type(node).__name__ == "Call"}
         led_on = {id(node.value) for node in self.interesting if type(node).__name__ == "Attribute" and node.attr in ATTRIBUTES}
-        bare = {node.id for node in self.interesting if type(node).__name__ == "Name"}
-        if bare:
-            self.own = own_uses(self.tree, bare)
+        if self.gives_names:
+            self.own = own_uses(self.tree, {node.id for node in self.interesting if type(node).__name__ == "Name"})
         for node in self.interesting:
             kind = type(node).__name__
             if kind == "Name":
