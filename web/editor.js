@@ -28,6 +28,7 @@ export class Editor {
   }
 
   set value(text) {
+    if (text !== this.area.value) this.marks?.clear();
     this.area.value = text;
     this.#draw();
   }
@@ -41,6 +42,34 @@ export class Editor {
     this.area.focus({ preventScroll: true });
   }
 
+  // Puts the cursor where a reader says that something is: lines and columns count from 1, columns in whole characters.
+  goTo(line, column) {
+    const lines = this.area.value.split("\n");
+    const at = Math.min(line, lines.length) - 1;
+    const before = lines.slice(0, at).reduce((sum, text) => sum + text.length + 1, 0);
+    const start = before + [...lines[at]].slice(0, column - 1).join("").length;
+    this.focus();
+    this.area.setSelectionRange(start, before + lines[at].length);
+    this.#markLine();
+    this.gutter.children[at].scrollIntoView({ block: "nearest" }); // the page too, on a phone
+  }
+
+  // Findings in the gutter, until the text is another.
+  mark(findings) {
+    const graver = (one, other) => (one === "warning" ? one : other);
+    this.marks = new Map();
+    for (const { line, severity = "warning" } of findings) this.marks.set(line, graver(this.marks.get(line), severity));
+    this.#showMarks();
+  }
+
+  #showMarks() {
+    [...this.gutter.children].forEach((element, at) => {
+      const kind = this.marks?.get(at + 1);
+      element.classList.toggle("found", kind !== undefined);
+      element.classList.toggle("note", kind === "note");
+    });
+  }
+
   // Typed text that can be undone; setting the value would forget the history.
   insert(text) {
     this.area.focus({ preventScroll: true });
@@ -51,6 +80,7 @@ export class Editor {
   }
 
   #changed() {
+    this.marks?.clear();
     this.#draw();
     this.onChange?.(this.area.value);
   }
@@ -63,6 +93,7 @@ export class Editor {
     if (this.gutter.childElementCount !== count) {
       this.gutter.replaceChildren(...Array.from({ length: count }, (_, at) => h("span", {}, String(at + 1))));
     }
+    this.#showMarks();
     this.#markLine();
   }
 

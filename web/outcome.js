@@ -14,6 +14,8 @@ const CAUSES = {
   output: () => ["bad", "Too much output", "It wrote far more than is kept of its output."],
   denied_syscall: (result) => ["bad", "Ended for a forbidden call",
     `It made the system call ${result.denied_syscall || "that"} ends a box: break-outs are made of it.`],
+  trap: (result) => ["bad", "Ended by a trap", `The WebAssembly machine stopped it: ${result.trap || result.detail || "it did what it may not"}.`],
+  vetted: (result) => ["warn", "Did not run", `${result.detail ? result.detail.charAt(0).toUpperCase() + result.detail.slice(1) : "The first filter blocked it"}.`],
   cancelled: () => ["plain", "Stopped", "You stopped it."],
   host_failure: () => ["bad", "The host failed", "This is not the program's fault."],
   browser: () => ["bad", "The browser ended it", "It does not answer any more: most likely it took too much memory."],
@@ -95,6 +97,11 @@ function notesOf({ notes }) {
     h("dl", { class: "notes" }, notes.rows.map(([word, sentence]) => h("div", {}, h("dt", {}, word), h("dd", {}, sentence)))));
 }
 
+// Which engine the server took, and why.
+function choiceOf({ chosen, isolation }) {
+  return chosen && h("p", { class: "outcome-text chosen" }, h("strong", {}, `Auto chose ${isolation}`), `: ${chosen}`);
+}
+
 // While it runs: what it has used so far.
 export function liveCard(usage, limits) {
   const soFar = { ...usage, peak_memory_bytes: usage.memory_bytes };
@@ -104,13 +111,14 @@ export function liveCard(usage, limits) {
 // The whole card below the output.
 export function outcomeCard(result, limits) {
   const [tone, title, sentence] = describe(result, limits);
-  const facts = [result.isolation, result.usage?.peak_pids && `${format.plural(result.usage.peak_pids, "process", "processes")} at most`,
+  const facts = result.cause === "vetted" ? [] : [result.isolation, result.usage?.peak_pids && `${format.plural(result.usage.peak_pids, "process", "processes")} at most`,
     result.usage?.disk_bytes && `${format.bytes(result.usage.disk_bytes)} written`].filter(Boolean);
   return h("section", { class: `outcome ${tone}`, "aria-label": "How it ended" },
     h("div", { class: "outcome-head" }, h("span", { class: "dot" }), h("strong", { class: "outcome-title" }, title),
       h("span", { class: "outcome-facts" }, facts.join(" · "))),
     sentence && h("p", { class: "outcome-text" }, sentence),
-    result.usage && usageBars(result.usage, limits),
-    layersOf(result),
+    choiceOf(result),
+    result.usage && result.cause !== "vetted" && usageBars(result.usage, limits), // that would be its reader's
+    result.cause !== "vetted" && layersOf(result),
     notesOf(result));
 }

@@ -1,5 +1,6 @@
 // The output of one run, in the order in which it came: text, values, pictures, text again; then how it ended.
 import { h } from "./dom.js";
+import { findingsView } from "./findings.js";
 import * as format from "./format.js";
 import { liveCard, outcomeCard } from "./outcome.js";
 import { errorView, filesView, resultView } from "./results.js";
@@ -42,9 +43,10 @@ export function textOf(data) {
 }
 
 export class OutputView {
-  // `foot` stays in sight below what scrolls; without it, how a run ended comes last.
-  constructor(place, { addressFor, foot = null } = {}) {
+  // `foot` stays in sight below what scrolls; without it, how a run ended comes last. `onPlace` goes to a place in the code.
+  constructor(place, { addressFor, foot = null, onPlace } = {}) {
     this.place = place;
+    this.onPlace = onPlace;
     this.foot = foot;
     this.addressFor = addressFor;
     this.clear();
@@ -114,11 +116,13 @@ export class OutputView {
         failure.field && h("p", { class: "muted" }, `Field: ${failure.field}`)));
     }
     if (!result) return;
+    const findings = findingsView(result.vet, result.cause === "vetted", this.onPlace);
+    if (findings) this.place.append(findings);
     if (result.error && result.status !== "ok" && result.cause !== "cancelled") this.place.append(errorView(result.error));
     if (result.files?.length || result.not_collected?.length) {
       this.place.append(filesView(result.files ?? [], result.not_collected, this.addressFor));
     }
-    if (!record.items.length && !result.error && !result.files?.length) {
+    if (!record.items.length && !result.error && !result.files?.length && result.cause !== "vetted") {
       this.place.append(h("p", { class: "silent" }, "Nothing was printed."));
     }
     const cut = Object.values(result.truncated ?? {}).reduce((sum, bytes) => sum + bytes, 0);

@@ -24,7 +24,7 @@ export class Workbench {
     this.languages = { run: "python", session: "python" };
     this.buttons = { run: find("#run"), stop: find("#stop"), copy: find("#copy-output") };
     this.state = find("#run-state");
-    this.output = new OutputView(find("#output"), { foot: find("#outcome") });
+    this.output = new OutputView(find("#output"), { foot: find("#outcome"), onPlace: ({ line, column }) => this.editor.goTo(line, column) });
     this.editor = new Editor(find("#editor"), { onRun: () => this.press(), onChange: (text) => this.#keep(text) });
     this.limits = new Limits(find("#limit-controls"), find("#limits > summary"));
     this.onRun = onRun;
@@ -99,7 +99,7 @@ export class Workbench {
     this.editor.setLanguage(this.language);
     find("#place-label").hidden = this.mode !== "run" || !languageOf(this.language).inPage;
     this.placeSelect.value = this.place;
-    this.limits.setPlace(this.place, this.language);
+    this.limits.setPlace(this.place, this.language, this.mode);
     const examples = this.#examples.filter((example) => example.language === this.language);
     this.exampleSelect.replaceChildren(h("option", { value: "" }, "Examples"), ...examples.map((example) => h("option", { value: example.name }, example.name)));
     this.editor.value = this.code[this.#codeKey] ?? examples[0]?.code ?? "";
@@ -185,6 +185,7 @@ export class Workbench {
 
   showState(record) {
     this.shown = record;
+    this.editor.mark(record?.result?.vet?.findings ?? []);
     this.buttons.copy.hidden = !record?.items.length;
     const took = record?.result?.usage?.wall_ms ?? record?.result?.duration_ms;
     this.state.className = "run-state";

@@ -86,6 +86,37 @@ function packageOf(name) {
   return name.split("/").slice(0, name.startsWith("@") ? 2 : 1).join("/");
 }
 
+// The names that a function, or the program, gives itself; those of its blocks are taken for its own, too.
+class Scope {
+  constructor(above) {
+    this.above = above;
+    this.names = new Set();
+  }
+
+  has(name) {
+    return this.names.has(name) || Boolean(this.above?.has(name));
+  }
+
+  // A name, or a pattern of them.
+  take(pattern) {
+    if (pattern?.type === "Identifier") this.names.add(pattern.name);
+    const parts = [pattern?.left, pattern?.argument, ...(pattern?.elements ?? []),
+      ...(pattern?.properties ?? []).map((property) => property.value ?? property)];
+    if (pattern && pattern.type !== "Identifier") for (const part of parts) if (part) this.take(part);
+  }
+}
+
+// The scope that a node's parts are in; what it names is taken into the right one.
+function scopeOf(node, around) {
+  if (node.type === "FunctionDeclaration" || node.type === "ClassDeclaration") around.take(node.id);
+  else if (node.type === "VariableDeclarator") around.take(node.id);
+  else if (node.type === "CatchClause") around.take(node.param);
+  if (!/Function/.test(node.type)) return around;
+  const own = new Scope(around);
+  for (const parameter of node.params ?? []) own.take(parameter);
+  return own;
+}
+
 class Reader {
   constructor(order) {
     this.modules = byName(MODULES);
@@ -104,34 +135,36 @@ class Reader {
     this.uses = new Set();
     this.references = [];
     this.depth = 0;
+    this.engine = order.engine;
   }
 
-  add(node, rule, message, advice) {
+  add(node, rule, message, advice, severity = "warning") {
     const { line, column } = node.loc?.start ?? node;
-    const finding = { line, column: column + 1, rule, message: message.slice(0, 250), advice: advice.slice(0, 250) };
+    const finding = { line, column: column + 1, rule, message: message.slice(0, 250), advice: advice.slice(0, 250), severity };
     this.findings.set(JSON.stringify(finding), finding);
   }
 
   walk(tree) {
-    const stack = [[tree, undefined, undefined, 0, false]];
+    const stack = [[tree, undefined, undefined, 0, false, new Scope()]];
     while (stack.length) {
-      const [node, parent, key, depth, isGuarded] = stack.pop();
+      const [node, parent, key, depth, isGuarded, around] = stack.pop();
       this.depth = Math.max(this.depth, depth);
-      this.visit(node, parent, key, isGuarded);
+      const scope = scopeOf(node, around);
+      this.visit(node, parent, key, isGuarded, scope);
       for (const field in node) {
         const below = node[field];
         const guards = isGuarded || (node.type === "TryStatement" && field === "block" && !!node.handler);
         if (Array.isArray(below)) {
-          for (const item of below) if (item?.type) stack.push([item, node, field, depth + 1, guards]);
+          for (const item of below) if (item?.type) stack.push([item, node, field, depth + 1, guards, scope]);
         } else if (below?.type && field !== "loc") {
-          stack.push([below, node, field, depth + 1, guards]);
+          stack.push([below, node, field, depth + 1, guards, scope]);
         }
       }
     }
-    for (const [node, parent, key] of this.references) this.apply(node, parent, key);
+    for (const [node, parent, key, scope] of this.references) this.apply(node, parent, key, scope);
   }
 
-  visit(node, parent, key, isGuarded) {
+  visit(node, parent, key, isGuarded, scope) {
     switch (node.type) {
       case "ImportDeclaration":
       case "ExportNamedDeclaration":
@@ -147,7 +180,7 @@ class Reader {
       case "CallExpression":
         if (node.callee.type === "Identifier" && node.callee.name === "require")
           this.takeDynamic(node, node.arguments[0], "require", isGuarded);
-        this.references.push([node, parent, key]);
+        this.references.push([node, parent, key, scope]);
         break;
       case "VariableDeclarator":
         this.takeDeclaration(node);
@@ -161,7 +194,7 @@ class Reader {
       case "Identifier":
       case "MemberExpression":
       case "NewExpression":
-        this.references.push([node, parent, key]);
+        this.references.push([node, parent, key, scope]);
     }
   }
 
@@ -211,10 +244,10 @@ class Reader {
     return below === "globalThis" || below === "global" ? name : `${below}.${name}`;
   }
 
-  apply(node, parent, key) {
+  apply(node, parent, key, scope) {
     if (node.type === "CallExpression" || node.type === "NewExpression") this.applyToCall(node);
     else if (node.type === "MemberExpression") this.applyToMember(node, parent, key);
-    else if (isReference(parent, key)) this.applyToName(node, parent, key);
+    else if (isReference(parent, key) && (this.aliases.has(node.name) || !scope.has(node.name))) this.applyToName(node, parent, key);
   }
 
   foundCall(node, name) {
@@ -260,11 +293,13 @@ class Reader {
     const files = imports.filter((name) => FILES.has(name));
     const isPure = !network.length && !processes.length && !files.length && !this.findings.size && imports.every((name) => PURE.has(name));
     const require = Module.createRequire(path);
-    const missing = [...new Set(imports.map(packageOf))].filter((name) => isMissing(require, name));
+    const isWasm = this.engine === "wasm"; // which has the language, and no modules at all
+    const missing = [...new Set(imports.map(packageOf))].filter((name) => isWasm || isMissing(require, name));
+    const [where, advice] = isWasm ? ["JavaScript for the engine wasm does not have", "write it without modules, or use another engine"]
+      : ["is not in the image", "use a package that the image has, or an image that has this one"];
     for (const [name, place] of this.places)
       if (missing.includes(packageOf(name)))
-        this.add(place, "missing", `needs package ${packageOf(name)}, which is not in the image`,
-          "use a package that the image has, or an image that has this one");
+        this.add(place, "missing", `needs package ${packageOf(name)}, which ${where}`, advice, "note");
     const few = (list) => list.slice(0, NAMES_MAX).map((name) => name.slice(0, 250));
     return { imports: few(imports), missing: few(missing), network: few(network), processes, files, pure: isPure };
   }
@@ -439,7 +474,7 @@ function isMissing(require, name) {
 function look(bytes, order, path) {
   const noFacts = { imports: [], missing: [], network: [], processes: [], files: [], pure: false };
   const alone = (line, column, rule, message, advice) =>
-    ({ findings: [{ line, column, rule, message: message.slice(0, 250), advice }], facts: noFacts });
+    ({ findings: [{ line, column, rule, message: message.slice(0, 250), advice, severity: "warning" }], facts: noFacts });
   if (bytes.length > CODE_MAX)
     return alone(1, 1, "size", `the code has ${bytes.length} bytes; more than ${CODE_MAX} are not looked at`, "give data as an input file, and not as code");
   const reader = new Reader(order);
@@ -465,8 +500,11 @@ function look(bytes, order, path) {
     facts.computes = needs.computes;
     facts.pure &&= ![...needs.beyond].some((name) => WITH_EFFECT.has(name.split(".")[0]));
   }
-  const found = [...reader.findings.values()].sort((one, other) => one.line - other.line || one.column - other.column);
-  const report = { findings: found.slice(0, FINDINGS_MAX), facts };
+  const found = [...reader.findings.values()];
+  const byPlace = (one, other) => one.line - other.line || one.column - other.column;
+  // Warnings first: where none is among those that are told, there is none.
+  const told = found.sort(byPlace).sort((one, other) => (one.severity === "note") - (other.severity === "note")).slice(0, FINDINGS_MAX);
+  const report = { findings: told.sort(byPlace), facts };
   if (found.length > FINDINGS_MAX) report.more = found.length - FINDINGS_MAX;
   return report;
 }

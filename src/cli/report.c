@@ -95,7 +95,8 @@ static void remark_on_vet(const struct result *result, const char *name)
             buffer_print(&text, "%s:%lld:%lld: ", name, finding.line, finding.column);
         else
             buffer_print(&text, "cloche: vet: line %lld, column %lld: ", finding.line, finding.column);
-        buffer_print(&text, "%s; %s [%s]\n", finding.message, finding.advice, finding.rule);
+        buffer_print(&text, "%s%s; %s [%s]\n", finding.is_note ? "note: " : "", finding.message,
+                     finding.advice, finding.rule);
     }
     long long more = (long long)(count - shown) + vet_report_more(result->vet);
     if (more > 0)

@@ -441,9 +441,11 @@ static int serve(struct pool *pool, struct spec *spec, const struct supervise_io
     struct shelf *shelf = find_shelf(pool, spec);
     if (spec->isolation == ISOLATION_WASM && spec->vet_thorough)
         status = -EAGAIN; /* it is read first, in another box */
-    else if (spec->isolation == ISOLATION_WASM)
+    else if (spec->isolation == ISOLATION_WASM) {
         status = count_cold(pool, io, wasm_pool_serve(pool->wasm, spec, io, ret, err), ret);
-    else
+        if (status == 0)
+            vetting_conclude(spec, NULL, *ret); /* nobody asked, or it would not have come here */
+    } else
         status = shelf ? run_in_spare(shelf, spec, io, ret, err) : -EAGAIN;
     if (status != -EAGAIN)
         return status;

@@ -325,13 +325,19 @@ static int run_code(struct run *run, struct result *result, struct error *err)
         step.code = (struct slice){artifact.data ? artifact.data : "", artifact.length};
         run->paths.code_name = run->language->artifact;
     }
-    return run_step(run, &step, result, err);
+    status = run_step(run, &step, result, err);
+    if (status == 0)
+        vetting_conclude(run->spec, run->language->name, result);
+    return status;
 }
 
 static int run_command(struct run *run, struct result *result, struct error *err)
 {
     struct step step = {.limits = &run->spec->limits, .io = run->io};
-    return run_step(run, &step, result, err);
+    int status = run_step(run, &step, result, err);
+    if (status == 0)
+        vetting_conclude(run->spec, NULL, result);
+    return status;
 }
 
 /* A failed compile is the result: its messages are what the user needs, in the place where they look. */

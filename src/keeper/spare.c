@@ -255,8 +255,10 @@ int spare_run(struct spare *spare, const struct spec *spec, const struct policy 
     spare->result->isolation = spec->isolation;
     status = supervise_run(box, &own_io, spare->result, err);
     process_roam(&apart);
-    if (status == 0)
+    if (status == 0) {
         vetting_finish(&vetting, spare->result);
+        vetting_conclude(spec, spare->kind->language, spare->result);
+    }
     if (status == 0)
         status = lease_collect(&spare->lease, target_fd, spare->result, err);
     if (status == 0) {

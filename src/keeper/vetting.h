@@ -44,6 +44,10 @@ void vetting_finish(struct vetting *vetting, struct result *result);
 /* The report on code that does not run. */
 void vetting_stop(struct result *result, struct json_t *takes_report);
 
+/* The run is over, and nobody may have read its code: says so to who asked for it, and tells afterwards which
+ * package it ended for the want of. That costs nothing. `language` NULL: it was a command. */
+void vetting_conclude(const struct spec *spec, const char *language, struct result *result);
+
 /* When there is no report, by how its vetter ended. */
 struct json_t *vetting_failure(const struct spec *spec, const struct result *ended);
 

@@ -3,7 +3,7 @@
 
 Usage: pack_runner.py GUEST_FOLDER fork.so cloche-shell cloche-files runner.js runner_archives.h
 
-Python: an archive of modules, with the library that forks it. JavaScript: one script with the modules in it, written as
+Python: an archive of modules, with the library that forks it; the first filter as another, of its own modules. JavaScript: one script with the modules in it, written as
 runner.js too, for the tests; that of spares stands alone. Bash: a program of its own, see guest/bash. With them
 goes the tool for a box's files, guest/files."""
 import io
@@ -12,7 +12,7 @@ import pathlib
 import sys
 import zipfile
 
-MAIN = "from cloche.runner import main\nmain()\n"
+MAIN = "from cloche.{} import main\nmain()\n"
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # so that the same sources make the same bytes
 
 SCRIPT = """\
@@ -34,13 +34,16 @@ function load(name) {
 """
 
 
-def python_archive(folder, fork_library):
+def python_archive(folder, main, modules, library=None):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as into:
-        into.writestr(zipfile.ZipInfo("__main__.py", LONG_AGO), MAIN)
-        for path in sorted(folder.glob("cloche/*.py")):
+        into.writestr(zipfile.ZipInfo("__main__.py", LONG_AGO), MAIN.format(main))
+        for path in sorted(path for pattern in modules for path in folder.glob(f"cloche/{pattern}")):
             into.writestr(zipfile.ZipInfo(str(path.relative_to(folder)), LONG_AGO), path.read_text(encoding="utf-8"))
-        into.writestr(zipfile.ZipInfo("cloche/fork.so", LONG_AGO), fork_library.read_bytes())
+        if library:
+            into.writestr(zipfile.ZipInfo("cloche/fork.so", LONG_AGO), library.read_bytes())
+        if "cloche/__init__.py" not in into.namelist():
+            into.writestr(zipfile.ZipInfo("cloche/__init__.py", LONG_AGO), "")
     return packed.getvalue()
 
 
@@ -65,11 +68,10 @@ def main():
     script.write_bytes(javascript_script(guest / "javascript"))
     with open(target, "w", encoding="ascii") as header:
         header.write("/* Made from guest/. */\n")
-        write_array(header, "python", python_archive(guest / "python", fork_library))
+        write_array(header, "python", python_archive(guest / "python", "runner", ["*.py"], fork_library))
         write_array(header, "javascript", script.read_bytes())
         write_array(header, "javascript_spare", (guest / "javascript" / "spare.cjs").read_bytes())
-        vetter = (guest / "python" / "cloche" / name for name in ("needs.py", "vet.py"))  # one program
-        write_array(header, "python_vet", b"\n\n".join(path.read_bytes() for path in vetter))
+        write_array(header, "python_vet", python_archive(guest / "python", "vet", ["vet*.py"]))
         write_array(header, "python_restricted", (guest / "python" / "restricted.py").read_bytes())
         write_array(header, "javascript_vet", (guest / "javascript" / "vet.cjs").read_bytes())
         write_array(header, "bash", shell.read_bytes())

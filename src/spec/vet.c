@@ -130,11 +130,14 @@ static json_t *checked_finding(const json_t *said)
         !json_is_integer(column) || json_integer_value(column) < 1 ||
         json_integer_value(column) > INT32_MAX || !is_rule(rule))
         return NULL;
+    const char *severity = json_string_value(json_object_get(said, "severity"));
     json_t *message = checked_text(json_object_get(said, "message"));
     json_t *advice = checked_text(json_object_get(said, "advice"));
-    /* It takes both, and fails where one is NULL. */
-    return json_pack("{s:I, s:I, s:s, s:o, s:o}", "line", json_integer_value(line), "column",
-                     json_integer_value(column), "rule", rule, "message", message, "advice", advice);
+    /* It takes both, and fails where one is NULL. Whatever is not said to be a note blocks. */
+    return json_pack("{s:I, s:I, s:s, s:s, s:o, s:o}", "line", json_integer_value(line), "column",
+                     json_integer_value(column), "rule", rule, "severity",
+                     severity && strcmp(severity, "note") == 0 ? "note" : "warning", "message", message,
+                     "advice", advice);
 }
 
 static json_t *checked_list(const json_t *said, size_t most, json_t *(*check)(const json_t *item))
@@ -215,13 +218,14 @@ json_t *vet_report_read(enum vet_mode mode, struct slice text)
     return report;
 }
 
-json_t *vet_report_failure(enum vet_mode mode, const char *message)
+json_t *vet_report_of_host(enum vet_mode mode, struct vet_finding finding)
 {
     scope_buffer clean = {0};
-    text_append_utf8(&clean, message, strlen(message));
-    return json_pack("{s:s, s:[{s:i, s:i, s:s, s:s, s:s}], s:n}", "mode", vet_mode_names[mode], "findings",
-                     "line", 1, "column", 1, "rule", "parser", "message", clean.data ? clean.data : "",
-                     "advice", "make the code simpler or smaller, so that it can be read", "facts");
+    text_append_utf8(&clean, finding.message, strlen(finding.message));
+    return json_pack("{s:s, s:[{s:I, s:I, s:s, s:s, s:s, s:s}], s:n}", "mode", vet_mode_names[mode],
+                     "findings", "line", (json_int_t)finding.line, "column", (json_int_t)finding.column,
+                     "rule", finding.rule, "severity", finding.is_note ? "note" : "warning", "message",
+                     clean.data ? clean.data : "", "advice", finding.advice, "facts");
 }
 
 size_t vet_report_count(const json_t *report)
@@ -232,11 +236,13 @@ size_t vet_report_count(const json_t *report)
 struct vet_finding vet_report_finding(const json_t *report, size_t index)
 {
     const json_t *finding = json_array_get(json_object_get(report, "findings"), index);
-    return (struct vet_finding){json_integer_value(json_object_get(finding, "line")),
-                                json_integer_value(json_object_get(finding, "column")),
-                                json_string_value(json_object_get(finding, "rule")),
-                                json_string_value(json_object_get(finding, "message")),
-                                json_string_value(json_object_get(finding, "advice"))};
+    const char *severity = json_string_value(json_object_get(finding, "severity"));
+    return (struct vet_finding){.line = json_integer_value(json_object_get(finding, "line")),
+                                .column = json_integer_value(json_object_get(finding, "column")),
+                                .rule = json_string_value(json_object_get(finding, "rule")),
+                                .message = json_string_value(json_object_get(finding, "message")),
+                                .advice = json_string_value(json_object_get(finding, "advice")),
+                                .is_note = severity && strcmp(severity, "note") == 0};
 }
 
 long long vet_report_more(const json_t *report)
@@ -244,14 +250,21 @@ long long vet_report_more(const json_t *report)
     return json_integer_value(json_object_get(report, "more"));
 }
 
+size_t vet_report_warnings(const json_t *report, struct vet_finding *ret_first)
+{
+    size_t warnings = 0;
+    for (size_t i = 0; i < vet_report_count(report); i++) {
+        struct vet_finding finding = vet_report_finding(report, i);
+        if (!finding.is_note && warnings++ == 0 && ret_first)
+            *ret_first = finding;
+    }
+    return warnings;
+}
+
 bool vet_report_blocks(const json_t *report)
 {
-    if (vet_report_more(report) > 0)
-        return true;
-    for (size_t i = 0; i < vet_report_count(report); i++)
-        if (strcmp(vet_report_finding(report, i).rule, "missing") != 0)
-            return true;
-    return false;
+    bool is_cut = vet_report_count(report) == VET_FINDINGS_MAX;
+    return vet_report_warnings(report, NULL) > 0 || (vet_report_more(report) > 0 && !is_cut);
 }
 
 enum vet_mode vet_report_mode(const json_t *report)

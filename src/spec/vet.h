@@ -16,7 +16,7 @@ struct json_t;
 #define VET_MODES(X)                                                                                         \
     X(off, "the code is not looked at")                                                                      \
     X(warn, "findings are told, and the code runs")                                                          \
-    X(block, "code with findings does not run")                                                              \
+    X(block, "code with warnings does not run")                                                              \
     X(restricted, "the same, and it runs under RestrictedPython; python only")                               \
     X(only, "findings are told, and the code does not run")
 
@@ -56,17 +56,22 @@ struct json_t *vet_order(enum vet_mode mode, bool thorough, const struct vet_pol
 struct json_t *vet_report_read(enum vet_mode mode, struct slice text);
 struct json_t *vet_report_copy(enum vet_mode mode, const struct json_t *said);
 
-/* The report on code that its vetter did not come to an end with. */
-struct json_t *vet_report_failure(enum vet_mode mode, const char *message);
-
-/* Is there a finding that keeps code from running? A package that is missing does not: its absence may be
- * expected, and the code is told by its own import. */
-bool vet_report_blocks(const struct json_t *report);
-
 struct vet_finding {
     long long line, column;
     const char *rule, *message, *advice; /* the report's */
+    bool is_note; /* it only tells; all others are warnings, for which code is blocked */
 };
+
+/* A report with one finding, which is the host's own: on code that was not read, or not to its end. */
+struct json_t *vet_report_of_host(enum vet_mode mode, struct vet_finding finding);
+
+/* Is there a finding that keeps code from running? A vetter tells warnings before notes: where none is among
+ * the findings, there is none among those that were cut off. */
+bool vet_report_blocks(const struct json_t *report);
+
+/* How many findings are warnings; the first of them, where there is one. */
+size_t vet_report_warnings(const struct json_t *report, struct vet_finding *ret_first);
+
 size_t vet_report_count(const struct json_t *report);
 struct vet_finding vet_report_finding(const struct json_t *report, size_t index);
 long long vet_report_more(const struct json_t *report);

@@ -5,9 +5,10 @@ import readline from "node:readline";
 import { createRequire } from "node:module";
 import * as atPage from "./scenarios_page.mjs";
 import * as atServer from "./scenarios.mjs";
+import * as atFilter from "./scenarios_vet.mjs";
 
-const scenarios = { ...atServer, ...atPage };
-const settings = { ...atServer.settings, ...atPage.settings };
+const scenarios = { ...atServer, ...atPage, ...atFilter };
+const settings = { ...atServer.settings, ...atPage.settings, ...atFilter.settings };
 
 const [base, pictures] = process.argv.slice(2);
 const { chromium } = createRequire(`${process.env.CLOCHE_NODE_MODULES}/`)("playwright-core");

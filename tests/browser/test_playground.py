@@ -1,5 +1,5 @@
 """The playground in a real browser, against the real server. The scenarios are functions of scenarios.mjs (runs on the
-server) and scenarios_page.mjs (runs in the page); pictures of what was seen are in BUILD/screenshots."""
+server), scenarios_page.mjs (runs in the page) and scenarios_vet.mjs (engines, the first filter); pictures of what was seen are in BUILD/screenshots."""
 import pathlib
 import re
 

@@ -231,7 +231,7 @@ FINDING = {"line": 3, "column": 5, "rule": "call", "message": "eval runs code", 
 VET_FACTS = {"imports": ["os"], "missing": [], "network": ["a.example"], "processes": [], "files": ["open"], "pure": False}
 VET_REPORTS = {
     "none": {"findings": [], "facts": VET_FACTS}, "one": {"findings": [FINDING], "facts": VET_FACTS},
-    "more": {"findings": [FINDING], "facts": None, "more": 3}, "missing": {"findings": [dict(FINDING, rule="missing")], "facts": VET_FACTS},
+    "more": {"findings": [FINDING], "facts": None, "more": 3}, "missing": {"findings": [dict(FINDING, rule="missing", severity="note"), dict(FINDING, severity=7)], "facts": VET_FACTS},
     "controls": {"findings": [dict(FINDING, message="a\x1b[2J\0b\n")], "facts": VET_FACTS},
     "many": {"findings": [FINDING] * 51, "facts": VET_FACTS}, "places": {"findings": [dict(FINDING, line=0, column=-1)], "facts": VET_FACTS},
     "types": {"findings": [5, None, []], "facts": {"imports": [1]}, "more": "x"}, "no-facts": {"findings": []},

@@ -1,11 +1,17 @@
 """The first filter, through the real program: cold and warm, both engines, and code that is meant to break it."""
 import json
+import pathlib
 import shutil
+import sys
 
 import pytest
 
 import box
 import keeper
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "guest/python"))
+
+from cloche import vet
 
 VETTED = 253
 FORBIDDEN = "import subprocess\n"
@@ -87,6 +93,68 @@ def test_missing_package_warns_and_does_not_block(way):
     assert result.vet["facts"]["missing"] == ["no_such_package_x"]
 
 
+@pytest.mark.parametrize("code", ["import no_such_package_x", "x = 1\n\nimport no_such_package_x.y"])
+def test_code_that_was_not_read_is_told_afterwards_what_it_lacks(code):
+    """From its own last words, which cost nothing: a cold run is not read unless it is asked for."""
+    result = box.run("-e", code)
+    assert result.exit_code == 1 and "ModuleNotFoundError" in result.stderr
+    assert rules(result) == [(len(code.splitlines()), 1, "missing")] and result.vet["facts"] is None
+    assert "no_such_package_x" in result.vet["findings"][0]["message"] and result.vet["findings"][0]["severity"] == "note"
+    assert "vet" not in box.run("--vet", "off", "-e", code).json
+    assert b"vet: line" in box.raw("run", "-e", code).stderr
+
+
+@pytest.mark.parametrize("code", ["let x = 1\nrequire('no-such-package-x')", "import x from '@no/such-package-x'\nconsole.log(x)"])
+def test_javascript_is_told_afterwards_what_it_lacks(way, code, shared):
+    file = shared / ("main.mjs" if code.startswith("import") else "main.js")
+    file.write_text(code)
+    result = box.run(*way, file)
+    assert result.exit_code == 1 and [finding["rule"] for finding in result.vet["findings"]] == ["missing"], result
+    assert "such-package-x" in result.vet["findings"][0]["message"]
+    if file.name == "main.js":
+        assert result.vet["findings"][0]["line"] == 2
+
+
+@pytest.mark.parametrize("said, status", [
+    ("ModuleNotFoundError: No module named '\x1b[2Jevil'", 1),
+    ("ModuleNotFoundError: No module named 'a b; rm'", 1),
+    ("ModuleNotFoundError: No module named '" + "x" * 500 + "'", 1),
+    ("ModuleNotFoundError: No module named 'unfinished", 1),
+    ("ModuleNotFoundError: No module named ''", 1),
+    ("ModuleNotFoundError: No module named 'a'\nValueError: another end", 1),
+    ("x ModuleNotFoundError: No module named 'a'", 1),
+    ("Error: Cannot find module './mine.js'", 1),
+    ("ModuleNotFoundError: No module named 'a'", 0),
+])
+def test_words_of_a_guest_that_are_no_complaint_are_not_taken_for_one(said, status):
+    assert "vet" not in box.run("-e", f"import sys\nsys.stderr.write({said!r})\nsys.exit({status})").json
+
+
+def test_words_of_a_guest_are_taken_for_no_more_than_they_are():
+    """It may lie about a package, as about all that it prints; a line beyond all numbers is none."""
+    said = "File \"/code/main.py\", line 99999999999999999999\nModuleNotFoundError: No module named 'a_b.c'\n\n"
+    result = box.run("-e", f"import sys\nsys.stderr.write({said!r})\nsys.exit(1)")
+    assert rules(result) == [(1, 1, "missing")] and "needs package a_b.c," in result.vet["findings"][0]["message"]
+
+
+def test_what_has_no_reader_says_so_once_where_it_was_asked_for(kept):
+    for options in ((), ("--warm",)):
+        result = box.run(*options, "--vet", "warn", "-l", "bash", "-e", "echo 1")
+        assert result.stdout == "1\n" and rules(result) == [(1, 1, "unread")]
+        assert result.vet["findings"][0]["message"] == "not read: bash has no reader"
+    assert "vet" not in box.run("-l", "bash", "-e", "echo 1").json
+    assert box.raw("run", "--vet", "warn", "--", "/bin/true").stderr.count(b"not read: a command has no reader") == 1
+
+
+def test_findings_of_ordinary_code_do_not_block_it(way):
+    code = ("d = {'__class__': 'A'}\ndef compile(x):\n    return x\nclass A:\n    def f(self, k):\n"
+            "        return getattr(self, k), self.__class__ == A\nprint(compile(1))")
+    result = box.run(*way, "--vet", "block", "-e", code)
+    assert result.stdout == "1\n" and [finding["severity"] for finding in result.vet["findings"]] == ["note"]
+    blocked = box.run(*way, "--vet", "block", "-e", code + "\neval('1')")
+    assert blocked.cause == "vetted" and "1 finding, the first in line 8" in blocked.json["detail"]
+
+
 def test_findings_are_remarks_of_the_command_line(way):
     done = box.raw("run", *way, "--vet", "warn", "-e", FORBIDDEN + "print(1)")
     assert done.stdout == b"1\n" and b"cloche: vet: line 1, column 8: subprocess" in done.stderr
@@ -124,6 +192,32 @@ def test_code_for_the_engine_wasm_is_read_by_another(way, language, code):
     result = box.run(*way, "--vet", "warn", "-l", language, "-e", code.replace("eval('1')", "Function"), engine="wasm")
     assert result.stdout.startswith("ran\n") and result.vet["findings"] and result.isolation == "wasm"
     assert box.run(*way, "--vet", "restricted", "-l", language, "-e", code, engine="wasm").returncode == box.BAD_SPEC
+
+
+def test_what_the_engine_wasm_lacks_is_told_for_that_engine(way):
+    """Its Python has the standard library and no package of the image; the vetter runs in a box that has them."""
+    if box.run("-e", "", engine="wasm").returncode != 0:
+        pytest.skip("the engine wasm has no python here")
+    for options in ((), ("--vet", "warn")):
+        result = box.run(*way, *options, "-e", "import math\nimport pandas", engine="wasm")
+        assert rules(result) == [(2, 1, "missing")] and "wasm" in result.vet["findings"][0]["message"], options
+    assert rules(box.run(*way, "--vet", "warn", "-e", "import json, datetime, statistics, csv", engine="wasm")) == []
+
+
+def test_the_list_of_what_python_for_wasm_lacks_is_true():
+    if box.run("-e", "", engine="wasm").returncode != 0:
+        pytest.skip("the engine wasm has no python here")
+    code = f"lacks = {sorted(vet.WASM_LACKS)}\n" + """import sys, warnings
+warnings.simplefilter("ignore")
+def is_there(name):
+    try:
+        __import__(name)
+    except ImportError:
+        return False
+    return True
+print(sorted(name for name in sys.stdlib_module_names if not name.startswith("_")
+             and name not in ("antigravity", "this", "idlelib", "turtledemo") and is_there(name) == (name in lacks)))"""
+    assert box.run("--wall", "60s", "--memory", "1G", "-e", code, engine="wasm").stdout == "[]\n"
 
 
 @pytest.mark.skipif(shutil.which("runsc") is None, reason="there is no runsc")
@@ -242,11 +336,25 @@ def test_restricted_code_runs_in_restricted_pythons_world(restricted):
 
 
 @pytest.mark.parametrize("code, word", [
-    ("import os", "ImportError"), ("open('/etc/passwd')", "NameError"), ("1/0", "ZeroDivisionError"),
+    ("open('/etc/passwd')", "NameError"), ("1/0", "ZeroDivisionError"),
+    ('import json; json.codecs.builtins.open("/etc/hostname").read()', "AttributeError"),
+    ('import re; re.enum.sys.modules.get("os").system("id")', "AttributeError"),
+    ('import operator; operator.attrgetter("__cl" + "ass__")(1)', "AttributeError"),
 ])
 def test_restricted_code_lacks_what_has_effects(restricted, code, word):
     result = box.run("--vet", "restricted", "-e", code)
     assert result.exit_code == 1 and word in result.stderr, result
+
+
+def test_restricted_code_is_ordinary_code_otherwise(restricted):
+    result = box.run("--vet", "restricted", "-e", "from datetime import datetime\nclass A:\n    def __init__(self):\n        self.x = 1\n"
+                     "print(A().x, datetime.strptime('2024', '%Y').year, type(1) == int, '{}'.format(2), input())", input=b"in\n")
+    assert result.stdout == "1 2024 True 2 in\n", result
+
+
+def test_restricted_imports_are_found_before_it_runs(restricted):
+    result = box.run("--vet", "restricted", "-e", "print(1)\nimport pandas")
+    assert result.cause == "vetted" and result.stdout == "" and (2, 1, "restricted") in rules(result)
 
 
 def test_restricted_python_blocks_what_it_does_not_compile(restricted):

@@ -1,19 +1,18 @@
 """The vetters themselves, without a box: what they find, where, and what gets past them."""
-import importlib.util
 import json
 import pathlib
 import subprocess
+import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PYTHON_VETTER = ROOT / "guest/python/cloche/vet.py"
 JAVASCRIPT_VETTER = ROOT / "guest/javascript/vet.cjs"
 PYTHON = "/usr/bin/python3"
 
-_spec = importlib.util.spec_from_file_location("vet", PYTHON_VETTER)
-vet = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(vet)
+sys.path.insert(0, str(ROOT / "guest/python"))
+
+from cloche import vet
 
 
 def program(command, code, **order):
@@ -33,6 +32,12 @@ def look(code, **order):
     quick = vet.look(source, compiled, {"mode": "warn", **order}).as_object()
     whole = vet.look(source, compiled, {"mode": "warn", "thorough": True, **order}).as_object()
     assert quick == whole
+    triggers = vet.triggers
+    vet.triggers = lambda words, policy: triggers(words, policy) | {"a word"}  # so that all of it is read, whatever stands there
+    try:
+        assert vet.look(source, compiled, {"mode": "warn", "thorough": True, **order}).as_object() == whole
+    finally:
+        vet.triggers = triggers
     if not order and not isinstance(compiled, BaseException) and len(source) <= vet.CODE_MAX:
         short = vet.report_nothing(compiled)
         assert short is None or json.loads(short) == whole, code
@@ -66,7 +71,7 @@ PYTHON_CASES = [
     ("().__class__.__bases__[0].__subclasses__()", [(1, 4, "attribute"), (1, 14, "attribute"), (1, 27, "attribute")]),
     ("class A:\n    def f(self):\n        return self.__class__.__name__", []),
     ("(lambda: 0).__globals__", [(1, 13, "attribute")]),
-    ("x = 'größe'; x.__class__", [(1, 16, "attribute")]),
+    ("x = 'größe'; x.__bases__", [(1, 16, "attribute")]),
     ("getattr(x, 'name')", []),
     ("getattr(x, '__cl' + name)", [(1, 1, "built-name")]),
     ("getattr(x, f'__{y}__')", [(1, 1, "built-name")]),
@@ -85,7 +90,6 @@ PYTHON_CASES = [
     ("x = \"\"\"\n\"\"\"; eval('1'); \"\"\"\n\"\"\"", [(2, 6, "call")]),  # the line alone is a text
     ("x in {'a', '__globals__'}", [(1, 12, "text")]),
     ("x = (1, ('a', '__globals__'))", [(1, 15, "text")]),
-    ("def f():\n    eval = 1\n    def g():\n        return eval\n    return g", [(4, 16, "call")]),
     ("import no_such_package_x", [(1, 1, "missing")]),
     ("try:\n    import no_such_package_x\nexcept ImportError:\n    pass", []),
     ('"""eval and __class__ are only words here."""\n# eval(1)\nx = "evaluate"', []),
@@ -95,7 +99,7 @@ PYTHON_CASES = [
     (b"x = '\xff'", [(1, 8, "syntax")]),
     (b"# coding: latin-1\nx = '\xff'; eval(x)", [(2, 10, "call")]),
     (b"# coding: no-such\n", [(1, 1, "syntax")]),
-    ("x = " + "+".join("1" * 300), [(1, 1, "nesting")]),
+    ("x = " + "+".join("1" * 300), []),
     ("x = " + "(" * 5000 + ")" * 5000, [(1, 204, "syntax")]),
     ("x = " + "-" * 100000 + "1", [(1, 1, "nesting")]),
     ("#" * (600 << 10), [(1, 1, "size")]),
@@ -105,12 +109,81 @@ PYTHON_CASES = [
 @pytest.mark.parametrize("code, expected", PYTHON_CASES, ids=[str(number) for number in range(len(PYTHON_CASES))])
 def test_python_is_found_where_it_stands(code, expected):
     is_nested = any(rule in ("nesting", "syntax") for _line, _column, rule in expected)
-    report = program([PYTHON, "-I", PYTHON_VETTER], code) if is_nested else look(code)
+    report = program([PYTHON, "-B", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'guest/python')!r}); from cloche import vet; vet.main()"], code) if is_nested else look(code)
     found = places(report)
     assert found == expected or (is_nested and found and {rule for *_place, rule in found} <= {"nesting", "syntax"}
                                  and expected[0][2] in ("nesting", "syntax") and len(code) > 200), (code[:80], report)
     for finding in report["findings"]:
         assert finding["message"] and finding["advice"]
+
+
+def severities(report):
+    return [(finding["line"], finding["rule"], finding["severity"]) for finding in report["findings"]]
+
+
+@pytest.mark.parametrize("code", [
+    "import pandas as pd\ndf = pd.DataFrame()\nfor col in df.columns:\n    print(getattr(df, col))",
+    "def f(df, fn):\n    return getattr(df.price, fn)()",
+    "class A:\n    def __init__(self, **given):\n        for k, v in given.items():\n            setattr(self, k, v)",
+    "class A:\n    def __eq__(self, o):\n        return self.__class__ == o.__class__ and self.__class__ is A",
+    "class A:\n    def copy(self):\n        return self.__class__(self.__class__.count, type(self).__name__)",
+    "class A:\n    def f(self):\n        return self.__class__.__name__ + self.__class__.__doc__",
+    "def compile(x):\n    return x\nprint(compile('1'))",
+    "class compile:\n    pass\nx = [compile() for _ in range(3)]",
+    "def f(eval, exec=None):\n    return eval(1), (lambda: exec(2))()",
+    "def f():\n    eval = 1\n    def g():\n        return eval\n    return g",
+    "def outer():\n    return compile(1)\ndef compile(x):\n    return x",
+    "text = 'the attribute __class__ is not __globals__'",
+    "from re import compile\ncompile('x')",
+])
+def test_ordinary_code_is_not_found(code):
+    assert look(code)["findings"] == []
+
+
+@pytest.mark.parametrize("code, expected", [
+    ("data = {'__class__': 'A'}", [(1, "text", "note")]),
+    ("def f(self, kind):\n    return getattr(self, 'visit_' + kind), getattr(self, f'on_{kind}')", [(2, "built-name", "note")] * 2),
+    ("import pandas as pd\npd.read_csv('https://data.example/x.csv')", [(2, "network", "note")]),
+    ("import pandas as pd\npd.read_json(path_or_buf='https://data.example/x')\npd.read_csv('/data/input/x.csv')", [(2, "network", "note")]),
+    ("from urllib.request import urlopen\nurlopen('http://a.example')", [(1, "module", "warning"), (2, "network", "note")]),
+    ("import urllib.request as r\nr.urlopen('http://a.example')\n{}.get('http://a.example')", [(1, "module", "warning"), (2, "network", "note")]),
+    ("print('https://a.example')", []),
+    ("import no_such_package_x", [(1, "missing", "note")]),
+    # What is not data any more: it is asked for, or may well be.
+    ("getattr(x, '__class__')", [(1, "text", "warning")]),
+    ("import operator\noperator.attrgetter('__class__')", [(2, "text", "warning")]),
+    ("n = '__globals__'\ngetattr(f, n)", [(1, "text", "warning"), (2, "built-name", "warning")]),
+    ("'{0.__class__}'.format(1)", [(1, "text", "warning")]),
+    ("import os\nname = 'x'\ngetattr(os, name)", [(3, "built-name", "warning")]),
+    ("getattr(x, '__' + y)", [(1, "built-name", "warning")]),
+    ("x.__class__.__bases__", [(1, "attribute", "warning")] * 2),
+    # What is no name of the program's own.
+    ("eval = eval\n", [(1, "call", "warning")]),
+    ("eval = (\n  eval)", [(2, "call", "warning")]),
+    ("eval('1')\ndef eval(x):\n    pass", [(1, "call", "warning")]),
+    ("def f():\n    eval = 1\neval('1')", [(3, "call", "warning")]),
+    ("class A:\n    def eval(self):\n        return eval('1')", [(3, "call", "warning")]),
+    ("def f(x=eval('1'), eval=0):\n    pass", [(1, "call", "warning")]),
+    ("def f():\n    global eval\n    eval = 1\n    eval('1')", [(4, "call", "warning")]),
+    ("eval = 1\ndel eval\neval('1')", [(3, "call", "warning")]),
+    ("def f():\n    def getattr(a, b):\n        pass\ngetattr(x, '__' + y)", [(4, "built-name", "warning")]),
+])
+def test_how_grave_a_finding_is(code, expected):
+    assert severities(look(code)) == expected
+
+
+def test_warnings_are_told_before_notes():
+    """The host blocks for what it is told: a warning must not be lost behind fifty notes."""
+    report = look("\n".join(f"x = {{'__class__': {number}}}" for number in range(60)) + "\neval('1')")
+    assert len(report["findings"]) == 50 and report["more"] == 11
+    assert severities(report)[-1] == (61, "call", "warning")
+    assert [finding["line"] for finding in report["findings"]] == sorted(finding["line"] for finding in report["findings"])
+
+
+def test_the_engine_wasm_has_packages_of_its_own():
+    code = "import json, pandas, json.tool\nimport ssl"
+    assert severities(look(code, engine="wasm")) == [(1, "missing", "note"), (2, "missing", "note"), (2, "module", "warning")]
+    assert look(code, engine="wasm")["facts"]["missing"] == ["pandas", "ssl"]
 
 
 @pytest.mark.parametrize("code", [
@@ -135,6 +208,7 @@ def test_evasions_that_are_caught(code):
     "import os, operator; operator.attrgetter('sys' + 'tem')(os)('id')",
     "import pickle; pickle.loads(open('/data/input/x', 'rb').read())",  # code that comes as data
     "import sys; sys.path.append('/data/input'); import json",  # a module that is an input file
+    "def f(x, name):\n    return getattr(x, name)",
     "import pandas; pandas.eval('1')",  # a library that does it for you
     "import numpy; numpy.load('/data/input/x', allow_pickle=True)",
 ])
@@ -273,11 +347,10 @@ def test_javascript_facts_and_lists():
 # ---- what code needs, for those who choose where it runs
 
 @pytest.fixture(scope="module")
-def vetters(tmp_path_factory):
-    """As they are packed: Python's is two files in one."""
-    path = tmp_path_factory.mktemp("vetter") / "vet.py"
-    path.write_bytes(b"\n\n".join(PYTHON_VETTER.with_name(name).read_bytes() for name in ("needs.py", "vet.py")))
-    return {"python": [PYTHON, "-I", path], "javascript": ["node", JAVASCRIPT_VETTER]}
+def vetters():
+    """As programs of their own."""
+    python = [PYTHON, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'guest/python')!r}); from cloche import vet; vet.main()"]
+    return {"python": python, "javascript": ["node", JAVASCRIPT_VETTER]}
 
 
 @pytest.mark.parametrize("language, code, beyond, computes", [
@@ -309,3 +382,21 @@ def test_needs_are_told_only_when_there_is_time(vetters):
     for mode in ("warn", "block"):
         for language in vetters:
             assert "beyond" not in program(vetters[language], "1", mode=mode)["facts"]
+
+
+@pytest.mark.parametrize("code, expected", [
+    ("function fetch(x) { return x }\nfetch('/a')", []),
+    ("const WebSocket = class {};\nnew WebSocket()", []),
+    ("function f(eval) { return () => eval(1) }", []),
+    ("try { } catch (fetch) { fetch() }", []),
+    ("function f() { const fetch = 1 }\nfetch('/a')", [(2, "call", "warning")]),
+    ("const f = function (fetch) { };\nfetch('/a')", [(2, "call", "warning")]),
+    ("function fetch() { }\nglobalThis.fetch('/a')", [(2, "call", "warning")]),
+    ("require('no-such-package-x')", [(1, "missing", "note")]),
+])
+def test_javascript_names_of_its_own_and_how_grave_a_finding_is(code, expected):
+    assert severities(javascript(code)) == expected
+
+
+def test_javascript_for_the_engine_wasm_has_no_modules():
+    assert severities(javascript("const fs = require('fs')", engine="wasm")) == [(1, "missing", "note")]

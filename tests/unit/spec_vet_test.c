@@ -115,23 +115,64 @@ static void texts_hold_nothing_that_a_terminal_obeys(void **state)
     json_decref(report);
 }
 
-static void missing_package_alone_does_not_block(void **state)
+static void notes_alone_do_not_block(void **state)
 {
     (void)state;
     json_t *report =
         read_text("{\"findings\":[{\"line\":1,\"column\":1,\"rule\":\"missing\",\"message\":\"m\","
-                  "\"advice\":\"a\"}]," FACTS "}");
+                  "\"advice\":\"a\",\"severity\":\"note\"}]," FACTS "}");
     assert_non_null(report);
     assert_false(vet_report_blocks(report));
+    assert_true(vet_report_finding(report, 0).is_note);
     json_decref(report);
     report = read_text("{\"findings\":[],\"more\":1," FACTS "}"); /* what is not listed counts as well */
     assert_true(vet_report_blocks(report));
     json_decref(report);
-    report = vet_report_failure(VET_block, "it died");
+    report = vet_report_of_host(
+        VET_block,
+        (struct vet_finding){.line = 1, .column = 1, .rule = "parser", .message = "it died", .advice = "a"});
     assert_true(vet_report_blocks(report));
     json_t *again = vet_report_copy(VET_block, report); /* it goes over the wire, too */
     assert_true(json_equal(report, again));
     json_decref(again);
+    json_decref(report);
+}
+
+static void what_is_not_said_to_be_a_note_blocks(void **state)
+{
+    (void)state;
+    static const char *const severities[] = {"", ",\"severity\":\"warning\"", ",\"severity\":\"NOTE\"",
+                                             ",\"severity\":7", ",\"severity\":null"};
+    for (size_t i = 0; i < sizeof severities / sizeof *severities; i++) {
+        scope_buffer text = {0};
+        buffer_print(&text,
+                     "{\"findings\":[{\"line\":1,\"column\":1,\"rule\":\"missing\",\"message\":\"m\","
+                     "\"advice\":\"a\"%s}]," FACTS "}",
+                     severities[i]);
+        json_t *report = vet_report_read(VET_block, (struct slice){text.data, text.length});
+        assert_non_null(report);
+        assert_true(vet_report_blocks(report));
+        const json_t *finding = json_array_get(json_object_get(report, "findings"), 0);
+        assert_string_equal(json_string_value(json_object_get(finding, "severity")), "warning");
+        json_decref(report);
+    }
+}
+
+/* Fifty notes and more that were cut off: a vetter tells warnings first, so there are none. */
+static void a_full_list_of_notes_does_not_block(void **state)
+{
+    (void)state;
+    scope_buffer text = {0};
+    buffer_append_text(&text, "{" FACTS ",\"more\":9,\"findings\":[");
+    for (int i = 0; i < VET_FINDINGS_MAX; i++)
+        buffer_print(&text,
+                     "%s{\"line\":%d,\"column\":1,\"rule\":\"text\",\"message\":\"m\",\"advice\":\"a\","
+                     "\"severity\":\"note\"}",
+                     i ? "," : "", i + 1);
+    buffer_append_text(&text, "]}");
+    json_t *report = vet_report_read(VET_block, (struct slice){text.data, text.length});
+    assert_non_null(report);
+    assert_false(vet_report_blocks(report));
     json_decref(report);
 }
 
@@ -224,7 +265,9 @@ int main(void)
         cmocka_unit_test(what_is_no_report_is_refused),
         cmocka_unit_test(counts_and_lengths_are_bounded),
         cmocka_unit_test(texts_hold_nothing_that_a_terminal_obeys),
-        cmocka_unit_test(missing_package_alone_does_not_block),
+        cmocka_unit_test(notes_alone_do_not_block),
+        cmocka_unit_test(what_is_not_said_to_be_a_note_blocks),
+        cmocka_unit_test(a_full_list_of_notes_does_not_block),
         cmocka_unit_test(lists_of_names_are_read),
         SCRATCH_TEST(mode_is_what_was_asked_for_and_no_less_than_the_operators),
         SCRATCH_TEST(less_than_the_operators_minimum_is_refused),

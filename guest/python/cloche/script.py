@@ -48,7 +48,7 @@ class Script:
         if not self.vetting:
             return None
         source, self.source = self.source, None
-        is_usual = len(self.vetting) == 1 and len(source) <= vet.CODE_MAX and not isinstance(self.code, BaseException)
+        is_usual = self.vetting.keys() <= {"mode", "thorough"} and len(source) <= vet.CODE_MAX and not isinstance(self.code, BaseException)
         return is_usual and vet.report_nothing(self.code) or json.dumps(
             vet.look(source, self.code, self.vetting).as_object()).encode()
 

@@ -1,23 +1,24 @@
 """The first filter: what a program would do, told from its syntax before a line of it runs.
 
-    python3 -I vet.py < (one line of JSON: the order, then the code)        a report on stdout, as JSON
+    python3 -I ARCHIVE < (one line of JSON: the order, then the code)        a report on stdout, as JSON
 
 Theory of operation. The words of a program (names, modules, texts) stand in its compiled form, which is made anyway: if
 none of them is a word of a rule, there is nothing to find, and that is most programs. Otherwise the syntax tree says where
-and how a word is used. When nothing hangs on it (`thorough` is not asked for) only the statements that the words stand in
-are parsed again.
+and how a word is used: all of it where something hangs on it (`thorough`), else only the statements that the words stand in.
+
+A finding is a `warning`, for which code is blocked, or a `note`, which only tells: of what is sure to fail, or of what most
+programs do for good reasons.
 
 This is no boundary. Python can build any name at run time, and no reading of it can tell all of them: what holds is the
 box. So findings inform, and stop what is plainly not wanted; docs/vet.md says what gets past."""
 import re
 import sys
 
-if __package__:  # as a program this file has that one in front of it (src/runtime/pack_runner.py)
-    from .needs import PARTS, Needs
+from .vet_names import below, own_uses
+from .vet_needs import PARTS, Needs
 
 ONLY_TREE = 0x400  # ast.PyCF_ONLY_AST; the tree comes from the interpreter itself, the module is not needed for it
 CODE_MAX = 512 << 10  # larger code is not looked at, and says so
-NESTING_MAX = 200
 FINDINGS_MAX = 50
 NAMES_MAX = 100
 
@@ -54,11 +55,13 @@ ATTRIBUTES = frozenset(
     "__class__ __base__ __bases__ __mro__ __subclasses__ __globals__ __builtins__ __code__ __closure__ __getattribute__ "
     "__reduce__ __reduce_ex__ __self__ __loader__ __import__ f_globals f_locals f_builtins f_back f_code gi_frame gi_code "
     "cr_frame cr_code ag_frame ag_code tb_frame tb_next".split())
-HARMLESS_AFTER_CLASS = frozenset(("__name__", "__qualname__", "__module__", "__doc__"))
 TEXT_MARKS = ("__", "f_", "_frame", "_code")  # one of them is in every attribute's name, but for one
 IN_TEXT = re.compile(r"(?<!\w)(?:%s)(?!\w)" % "|".join(sorted(ATTRIBUTES)))
+IN_FIELD = re.compile(r"\{[^{}]*\.(?:%s)(?!\w)" % "|".join(sorted(ATTRIBUTES)))  # of str.format
 BY_NAME = frozenset(("getattr", "setattr", "delattr"))
+GETTERS = BY_NAME | {"hasattr", "attrgetter", "methodcaller", "__getattribute__"}
 IMPORTERS = frozenset(("importlib.import_module", "importlib.__import__", "importlib.util.find_spec"))
+FETCHES = frozenset("get post put patch delete head options request stream urlopen urlretrieve".split())  # of network modules
 URL = re.compile(r"\b(?:https?|wss?|ftp)://([A-Za-z0-9.-]{1,253})")
 
 # For those who choose where it runs: code that uses nothing else has no effect but its output.
@@ -114,13 +117,15 @@ class Report:
         self.findings = []
         self.facts = {"imports": [], "missing": [], "network": [], "processes": [], "files": [], "pure": False}
 
-    def add(self, line, column, rule, message, advice):
-        self.findings.append((line, column, rule, message[:250], advice[:250]))
+    def add(self, line, column, rule, message, advice, severity="warning"):
+        self.findings.append((line, column, rule, message[:250], advice[:250], severity))
 
     def as_object(self):
         found = sorted(set(self.findings))
-        names = ("line", "column", "rule", "message", "advice")
-        report = {"findings": [dict(zip(names, finding)) for finding in found[:FINDINGS_MAX]], "facts": self.facts}
+        names = ("line", "column", "rule", "message", "advice", "severity")
+        # Warnings first: where none is among those that are told, there is none.
+        told = sorted(sorted(found, key=lambda finding: finding[5] == "note")[:FINDINGS_MAX])
+        report = {"findings": [dict(zip(names, finding)) for finding in told], "facts": self.facts}
         if len(found) > FINDINGS_MAX:
             report["more"] = len(found) - FINDINGS_MAX
         return report
@@ -191,6 +196,9 @@ def triggers(words, policy):
     for text in words.texts:
         if any(mark in text for mark in TEXT_MARKS):
             found.update(IN_TEXT.findall(text))
+    if any(URL.match(text) for text in words.texts if "://" in text):
+        is_networked = any(USUAL.module_topic(module) == ("network",) for module in words.modules)
+        found.update(name for name in words.names if name.startswith("read_") or (is_networked and name in FETCHES))
     return found
 
 
@@ -268,6 +276,16 @@ def is_missing(name):
         return False
 
 
+# What Python for wasm lacks of the standard library; it has nothing else. A test asks it.
+WASM_LACKS = frozenset(
+    "ctypes curses ensurepip fcntl grp lib2to3 lzma mmap msilib msvcrt multiprocessing nis nt ossaudiodev pty pwd pydoc_data readline "
+    "resource rlcompleter spwd ssl syslog termios tkinter tty turtle uu venv webbrowser winreg winsound xdrlib".split())
+
+
+def is_missing_in_wasm(name):
+    return name in WASM_LACKS or name not in sys.stdlib_module_names
+
+
 # ---- the tree
 
 class Reader:
@@ -278,9 +296,10 @@ class Reader:
         self.aliases = {}  # name in the program: module, or module.name
         self.seen = set()  # words of rules that were met
         self.interesting = []
-        self.handled = set()  # nodes that another one's rule has dealt with
-        self.guarded = []  # imports whose failure the program expects
-        self.depth = 0
+        self.texts = []  # nodes of texts that name an attribute
+        self.own = frozenset()  # nodes of names that the program itself has given
+        self.gives_names = False  # that are words of rules: most programs give none
+        self.built = []  # (node, name of the call) of attributes whose names are made at run time
         self.is_renamed = False  # something has a name that the words do not tell
 
     def column(self, line, offset):
@@ -290,52 +309,54 @@ class Reader:
         except IndexError:
             return offset + 1
 
-    def add(self, node, rule, message, advice):
-        self.report.add(node.lineno, self.column(node.lineno, node.col_offset), rule, message, advice)
+    def add(self, node, rule, message, advice, severity="warning"):
+        self.report.add(node.lineno, self.column(node.lineno, node.col_offset), rule, message, advice, severity)
 
     def add_attribute(self, node, message, advice):
         offset = max(node.end_col_offset - len(node.attr.encode()), 0)
         self.report.add(node.end_lineno, self.column(node.end_lineno, offset), "attribute", message, advice)
 
     def walk(self, tree):
-        stack = [(tree, 0)]
+        self.tree = tree
+        stack = [tree]
         words = self.policy.words
         while stack:
-            node, depth = stack.pop()
+            node = stack.pop()
             kind = type(node).__name__
-            if depth > self.depth:
-                self.depth = depth
             if kind == "Import" or kind == "ImportFrom":
                 self.take_import(node, kind)
                 continue
             if kind == "Name":
                 if node.id in words:
                     self.interesting.append(node)
+                    self.gives_names = self.gives_names or type(node.ctx).__name__ == "Store"
                 continue
             if kind == "Constant":
                 if type(node.value) is str:
                     self.take_text(node)
                 continue
             if kind == "Attribute":
-                if node.attr in words or node.attr in HARMLESS_AFTER_CLASS:
+                if node.attr in words:
                     self.interesting.append(node)
             elif kind == "Call" or kind == "Subscript":
                 self.interesting.append(node)
             elif kind == "Expr" and type(node.value).__name__ == "Constant":
                 continue  # a documentation string, or nothing at all
-            elif kind == "Try" and any(catches_imports(handler) for handler in node.handlers):
-                self.guarded.extend(range(node.lineno, node.handlers[0].lineno))
+            elif kind == "FunctionDef" or kind == "ClassDef" or kind == "AsyncFunctionDef":
+                self.gives_names = self.gives_names or node.name in words
+            elif kind == "arg":
+                self.gives_names = self.gives_names or node.arg in words
             elif kind == "MatchClass":
                 for name in node.kwd_attrs:
                     if name in ATTRIBUTES:
                         self.seen.add(name)
                         self.add(node, "attribute", f"a pattern looks at {name}", ATTRIBUTE_ADVICE)
-            for field in node._fields:
-                below = getattr(node, field, None)
-                if type(below) is list:
-                    stack.extend((item, depth + 1) for item in below if hasattr(item, "_fields"))
-                elif hasattr(below, "_fields"):
-                    stack.append((below, depth + 1))
+            for field in node._fields:  # as below(), which as a generator takes half as long again
+                held = getattr(node, field, None)
+                if type(held) is list:
+                    stack.extend([item for item in held if hasattr(item, "_fields")])
+                elif hasattr(held, "_fields"):
+                    stack.append(held)
 
     def take_import(self, node, kind):
         module = node.module or "" if kind == "ImportFrom" else ""
@@ -372,9 +393,10 @@ class Reader:
         self.add(node, "call", f"{name} {what}", advice)
 
     def take_text(self, node):
-        for name in IN_TEXT.findall(node.value) if any(mark in node.value for mark in TEXT_MARKS) else ():
-            self.seen.add(name)
-            self.add(node, "text", f"a text names {name}, by which code gets at what it was not given", ATTRIBUTE_ADVICE)
+        names = IN_TEXT.findall(node.value) if any(mark in node.value for mark in TEXT_MARKS) else ()
+        self.seen.update(names)
+        if names:
+            self.texts.append(node)
 
     def dotted(self, node):
         """What an expression stands for, as far as it can be told: os.system."""
@@ -382,8 +404,8 @@ class Reader:
         if kind == "Name":
             return self.aliases.get(node.id, node.id)
         if kind == "Attribute":
-            below = self.dotted(node.value)
-            return f"{below}.{node.attr}" if below else None
+            owner = self.dotted(node.value)
+            return f"{owner}.{node.attr}" if owner else None
         if kind == "Call":
             name = without_builtins(self.dotted(node.func))
             literal = first_text(node)
@@ -395,26 +417,48 @@ class Reader:
 
     def apply(self):
         called = {id(node.func) for node in self.interesting if type(node).__name__ == "Call"}
-        for node in self.interesting:
-            if type(node).__name__ == "Attribute" and node.attr in HARMLESS_AFTER_CLASS \
-                    and getattr(node.value, "attr", "") == "__class__":
-                self.handled.add(id(node.value))
-                self.seen.add("__class__")
+        led_on = {id(node.value) for node in self.interesting if type(node).__name__ == "Attribute" and node.attr in ATTRIBUTES}
+        if self.gives_names:
+            self.own = own_uses(self.tree, {node.id for node in self.interesting if type(node).__name__ == "Name"})
         for node in self.interesting:
             kind = type(node).__name__
             if kind == "Name":
                 self.apply_to_name(node, id(node) in called)
-            elif kind == "Attribute" and id(node) not in self.handled:
-                self.apply_to_attribute(node)
+            elif kind == "Attribute":
+                self.apply_to_attribute(node, id(node) in led_on)
             elif kind == "Call":
                 self.apply_to_call(node)
             elif kind == "Subscript" and self.dotted(node.value) == "sys.modules":
                 self.add(node, "attribute", "sys.modules hands out modules without an import", "import the module")
+        self.apply_to_texts()
+
+    def apply_to_texts(self):
+        """A text that is an attribute's name may be data. It is not, where it is asked for by that name; nor, most likely,
+        where attributes are asked for by names that cannot be told."""
+        calls = [node for node in self.interesting if type(node).__name__ == "Call"]
+        asked = {id(item) for node in calls if last_name(node.func) in GETTERS for item in node.args}
+        is_telling = False
+        for node in self.texts:
+            is_field, is_name = IN_FIELD.search(node.value), node.value in ATTRIBUTES
+            if not is_field and not is_name:
+                continue
+            is_telling = is_telling or (is_name and node.value != "__class__")
+            is_meant = is_field or id(node) in asked or (self.built and node.value != "__class__")
+            name = IN_TEXT.search((is_field or IN_TEXT.search(node.value))[0])[0]
+            if is_meant:
+                self.add(node, "text", f"a text names {name}, by which code gets at what it was not given", ATTRIBUTE_ADVICE)
+            else:
+                self.add(node, "text", f"a text is {name}, the name of an attribute that ordinary code does not ask for",
+                         "leave it, if it is data", "note")
+        for node, name, severity in self.built:
+            if is_telling or severity:
+                self.add(node, "built-name", f"{name} with a name that is made at run time",
+                         "write the attribute's name, or keep the values in a dict", "warning" if is_telling else severity)
 
     def apply_to_name(self, node, is_called):
         self.seen.add(node.id)
         name = self.dotted(node)
-        if type(node.ctx).__name__ != "Load":
+        if type(node.ctx).__name__ != "Load" or id(node) in self.own:
             return
         if name in self.policy.calls:
             self.found_call(node, name)
@@ -424,25 +468,47 @@ class Reader:
             self.add(node, "built-name", f"{name} is handed on, so that nobody can tell what it gets at",
                      "name the attribute where it is used")
 
-    def apply_to_attribute(self, node):
+    def apply_to_attribute(self, node, leads_on):
         self.seen.add(node.attr)
         name = without_builtins(self.dotted(node))
         if name in self.policy.calls:
             self.found_call(node, name)
-        elif node.attr in ATTRIBUTES:
+        elif node.attr in ATTRIBUTES and (leads_on or node.attr != "__class__"):  # which alone is only an object's class
             self.add_attribute(node, f"{node.attr} gets at what code was not given", ATTRIBUTE_ADVICE)
 
     def apply_to_call(self, node):
         name = without_builtins(self.dotted(node.func))
+        self.look_at_addresses(node, name)
+        if id(node.func) in self.own:
+            return
         if name in BY_NAME and len(node.args) > 1 and type(node.args[1]).__name__ != "Constant":
-            self.add(node, "built-name", f"{name} with a name that is made at run time",
-                     "write the attribute's name, or keep the values in a dict")
+            self.built.append((node, name, self.severity_of_built(*node.args[:2])))
         elif name in IMPORTERS or name == "__import__":
             literal = first_text(node)
             if literal:
                 self.check_module(node, literal)
             elif name in IMPORTERS:
                 self.add(node, "dynamic-import", f"{name} with a name that is made at run time", "import each module by its name")
+
+
+    def severity_of_built(self, owner, name):
+        """None: a name in a variable, of which most are columns or methods."""
+        if self.dotted(owner) in self.policy.owners or has_dunder(name):
+            return "warning"
+        return "note" if type(name).__name__ in ("BinOp", "JoinedStr") else None
+
+    def look_at_addresses(self, node, name):
+        """read_csv("https://…") is sure to fail in a box without a network."""
+        last = last_name(node.func)
+        self.seen.add(last)
+        if not last.startswith("read_") and not (name and USUAL.module_topic(name) == ("network",)):
+            return
+        for item in (*node.args, *(keyword.value for keyword in node.keywords)):
+            value = getattr(item, "value", None)
+            host = URL.match(value) if type(value) is str else None
+            if host:
+                self.add(item, "network", f"{last} reads from {host[1]}, and a box has no network unless it is given one",
+                         TOPICS["network"][1], "note")
 
 
 ATTRIBUTE_ADVICE = "use the object's own methods; no ordinary program needs this"
@@ -455,6 +521,22 @@ def without_builtins(name):
 def first_text(call):
     value = getattr(call.args[0], "value", None) if call.args else None
     return value if type(value) is str else None
+
+
+def last_name(node):
+    return getattr(node, "attr", None) or getattr(node, "id", None) or ""
+
+
+def has_dunder(name):
+    """Is a piece of this name one of an attribute that is not for ordinary code?"""
+    stack = [name]
+    while stack:
+        node = stack.pop()
+        value = getattr(node, "value", None)
+        if type(value) is str and "__" in value:
+            return True
+        stack.extend(below(node))
+    return False
 
 
 def catches_imports(handler):
@@ -526,14 +608,12 @@ def read_trees(source, words, modules, policy, report, thorough):
     reader = Reader(policy, report, lines)
     reader.walk(parse(source))
     reader.apply()
-    if reader.depth > NESTING_MAX:
-        report.add(1, 1, "nesting", f"expressions are nested {reader.depth} deep, more than {NESTING_MAX}",
-                   "take it apart into several statements, or read it as data")
     return reader
 
 
-def report_missing(words, report, reader_of_all):
-    missing = [name for name in report.facts["imports"] if is_missing(name)]
+def report_missing(report, reader_of_all, engine):
+    lacks = is_missing_in_wasm if engine == "wasm" else is_missing
+    missing = [name for name in report.facts["imports"] if lacks(name)]
     report.facts["missing"] = missing
     if not missing:
         return
@@ -544,8 +624,15 @@ def report_missing(words, report, reader_of_all):
     for name in missing:
         for line, column, is_expected in places.get(name, ()):
             if not is_expected:
-                report.add(line, column, "missing", f"needs package {name}, which is not in the image",
-                           "use a package that the image has, or an image that has this one")
+                report.add(line, column, "missing", *MISSING.get(engine, MISSING[None])(name), "note")
+
+
+MISSING = {
+    None: lambda name: (f"needs package {name}, which is not in the image",
+                        "use a package that the image has, or an image that has this one"),
+    "wasm": lambda name: (f"needs package {name}, which Python for the engine wasm does not have",
+                          "use the standard library, or another engine"),
+}
 
 
 def import_places(tree):
@@ -560,9 +647,9 @@ def import_places(tree):
         if kind == "Try":
             is_expected = is_expected or any(catches_imports(handler) for handler in node.handlers)
         for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            below = getattr(node, field, None)
-            if type(below) is list:
-                stack.extend((item, is_expected) for item in below)
+            held = getattr(node, field, None)
+            if type(held) is list:
+                stack.extend((item, is_expected) for item in held)
     return places
 
 
@@ -599,36 +686,20 @@ def look(source, code, order):
     if isinstance(code, BaseException):
         describe_failure(code, report)
         return report
-    policy = USUAL if order.keys() <= {"mode", "thorough"} else Policy(order)
+    policy = USUAL if order.keys() <= {"mode", "thorough", "engine"} else Policy(order)
     words = Words(code)
     found = triggers(words, policy)
     try:
-        if found or order.get("thorough"):
+        if found:
             owners = policy.owners & {name.split(".")[0] for name in words.modules}
             read_trees(source, found, owners, policy, report, order.get("thorough"))
         gather_facts(words, bool(report.findings), report.facts)
-        report_missing(words, report, lambda: parse(source))
+        report_missing(report, lambda: parse(source), order.get("engine"))
         if order.get("mode") == "only":
             tell_needs(source, words, report)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         describe_failure(error, report)
     return report
-
-
-def look_restricted(source, report):
-    """What RestrictedPython has against it."""
-    try:
-        from RestrictedPython import compile_restricted_exec
-    except ImportError:
-        report.add(1, 1, "restricted", "the image has no RestrictedPython", "use an image with the package RestrictedPython, or vet: block")
-        return
-    try:
-        errors = compile_restricted_exec(source.decode("utf-8", "replace"), "<code>").errors
-    except Exception as error:  # of an old one with a new Python, say
-        errors = [f"RestrictedPython failed: {type(error).__name__}: {error}"]
-    for error in errors:
-        place = re.match(r"Line (\d+): (.*)", error, re.S)
-        report.add(int(place[1]) if place else 1, 1, "restricted", place[2] if place else error, "write it without this; see docs/vet.md")
 
 
 def main():
@@ -640,9 +711,6 @@ def main():
         code = error
     report = look(source, code, order)
     if order.get("mode") == "restricted" and not isinstance(code, BaseException) and len(source) <= CODE_MAX:
-        look_restricted(source, report)
+        from . import vet_restricted
+        vet_restricted.look(source, parse(source), report)
     print(json.dumps(report.as_object()))
-
-
-if __name__ == "__main__":
-    main()
