@@ -2,7 +2,11 @@
 #include "harness.h"
 
 #include "base/clock.h"
-#include "keeper/wasm_pool.h"
+#include "keeper/pool.h"
+#include "keeper/run_service.h"
+#include "keeper/wire.h"
+
+#include <sys/socket.h>
 
 enum { WAIT_MS = 20000, LONG_MS = 600000, IDLE_MOST = 16 };
 
@@ -27,9 +31,10 @@ static int close_world(void **state)
     return 0;
 }
 
+static const char code[] = "(module (func (export \"_start\")))";
+
 static int serve_with(struct wasm_pool *pool, const char *owner, const char *limit, const char *value)
 {
-    static const char code[] = "(module (func (export \"_start\")))";
     struct error err = {0};
     struct result *result = NULL;
     scope_spec *spec = spec_new();
@@ -143,6 +148,62 @@ static void who_waits_for_long_is_ended(void **state)
     wasm_pool_free(pool);
 }
 
+/* A request for a run, by the server's door or by that of a user's own keeper. */
+static void ask(struct pool *pool, bool is_inside, const char *owner)
+{
+    int ends[2], fds[WIRE_DESCRIPTORS] = {[0 ... WIRE_DESCRIPTORS - 1] = -1};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    struct error err = {0};
+    scope_spec *spec = spec_new();
+    assert_int_equal(spec_set(spec, "isolation", "wasm", &err), 0);
+    assert_int_equal(spec_set(spec, "language", "wasm", &err), 0);
+    spec->has_code = true;
+    json_t *request = json_pack("{s:o, s:s*}", "spec", wire_from_spec(spec), "owner", owner), *answer = NULL;
+    scope_buffer sent = {0}, body = {0};
+    assert_int_equal(buffer_append(&sent, code, strlen(code)), 0);
+    assert_int_equal(run_answer(&(struct run_order){.pool = pool,
+                                                    .fd = ends[0],
+                                                    .is_inside = is_inside,
+                                                    .request = request,
+                                                    .code = &sent,
+                                                    .fds = fds}),
+                     0);
+    assert_int_equal(wire_receive(ends[1], &answer, &body, NULL), 0);
+    assert_non_null(json_object_get(answer, "result"));
+    json_decref(answer);
+    json_decref(request);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void assert_counts(struct pool *pool, int64_t hits, int64_t misses)
+{
+    struct pool_state state;
+    pool_read_state(pool, &state);
+    assert_int_equal(state.wasm.hits, hits);
+    assert_int_equal(state.wasm.misses, misses);
+}
+
+static void only_the_server_says_for_whom_a_run_is(void **state)
+{
+    (void)state;
+    struct error err = {0};
+    struct pool *pool = NULL;
+    assert_int_equal(pool_open(&policy, &(struct pool_options){.maximum = 1}, &pool, &err), 0);
+    ask(pool, true, "alice");
+    assert_counts(pool, 0, 1);
+    ask(pool, false, "alice"); /* a user, who is not alice whatever he says … */
+    assert_counts(pool, 0, 2);
+    ask(pool, false, "bob"); /* … and the same one all the time */
+    ask(pool, false, NULL);
+    assert_counts(pool, 2, 2);
+    ask(pool, true, "alice");
+    assert_counts(pool, 3, 2);
+    ask(pool, true, NULL); /* is cold */
+    assert_counts(pool, 3, 2);
+    pool_close(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +212,7 @@ int main(void)
         cmocka_unit_test(what_the_kernel_limits_is_not_changed_in_a_process),
         cmocka_unit_test(the_oldest_of_somebody_else_makes_room),
         cmocka_unit_test(who_waits_for_long_is_ended),
+        cmocka_unit_test(only_the_server_says_for_whom_a_run_is),
     };
     return cmocka_run_group_tests(tests, open_world, close_world);
 }
