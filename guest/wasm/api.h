@@ -124,6 +124,7 @@ wasmtime_error_t *wasmtime_module_serialize(const wasmtime_module_t *, wasm_byte
 wasmtime_error_t *wasmtime_module_deserialize_file(wasm_engine_t *, const char *, wasmtime_module_t **);
 void wasmtime_module_imports(const wasmtime_module_t *, wasm_importtype_vec_t *);
 void wasmtime_module_exports(const wasmtime_module_t *, wasm_exporttype_vec_t *);
+void wasmtime_module_image_range(const wasmtime_module_t *, void **, void **);
 void wasmtime_module_delete(wasmtime_module_t *);
 wasmtime_error_t *wasmtime_wat2wasm(const char *, size_t, wasm_byte_vec_t *);
 

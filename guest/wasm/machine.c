@@ -11,14 +11,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What is resident is overwritten after a run: for so little that is less work than to map it anew. */
-enum { KEPT_MAX = 32, SLOTS = 4, RESIDENT_BYTES = 64 << 10 };
+/* What is resident is overwritten after a run: for so little that is less work than to map it anew. Modules
+ * of users take memory as long as they are kept: a process that has much of it is not. */
+enum { KEPT_MAX = 32, KEPT_BYTES_MAX = 16 << 20, SLOTS = 4, RESIDENT_BYTES = 64 << 10 };
 
 /* A module that is kept, known by its path or by all of its bytes. */
 struct kept {
     char *path;
     uint8_t *bytes;
     size_t length;
+    size_t held; /* bytes of memory, without those of files */
     unsigned groups;
     wasmtime_module_t *module;
     wasmtime_linker_t *linker;
@@ -98,16 +100,42 @@ static void forget(struct kept *kept)
     *kept = (struct kept){0};
 }
 
-static struct kept *make_room(struct machine *machine)
+static size_t held_by_all(const struct machine *machine)
 {
-    if (machine->count < KEPT_MAX)
-        return &machine->kept[machine->count++];
-    struct kept *oldest = &machine->kept[0];
-    for (size_t i = 1; i < KEPT_MAX; i++)
-        if (machine->kept[i].used < oldest->used)
+    size_t sum = 0;
+    for (size_t i = 0; i < machine->count; i++)
+        sum += machine->kept[i].held;
+    return sum;
+}
+
+/* Modules of files are in nobody's way but for their number. */
+static struct kept *find_oldest(struct machine *machine, bool with_files)
+{
+    struct kept *oldest = NULL;
+    for (size_t i = 0; i < machine->count; i++)
+        if ((with_files || machine->kept[i].held) && (!oldest || machine->kept[i].used < oldest->used))
             oldest = &machine->kept[i];
-    forget(oldest);
     return oldest;
+}
+
+/* For one of that many bytes, which has its place even if it is too large: it is about to run. */
+static struct kept *make_room(struct machine *machine, size_t bytes)
+{
+    struct kept *oldest;
+    while ((machine->count == KEPT_MAX && (oldest = find_oldest(machine, true))) ||
+           (held_by_all(machine) + bytes > KEPT_BYTES_MAX && (oldest = find_oldest(machine, false)))) {
+        forget(oldest);
+        *oldest = machine->kept[--machine->count];
+    }
+    return &machine->kept[machine->count++];
+}
+
+/* Its code, data and tables, and what it was made of. */
+static size_t measure_module(const struct task *task, const wasmtime_module_t *module)
+{
+    void *from, *to;
+    wasmtime_module_image_range(module, &from, &to);
+    return (size_t)((char *)to - (char *)from) + task->code_length;
 }
 
 static bool is_binary(const struct task *task)
@@ -204,7 +232,8 @@ const struct linked *machine_link(struct machine *machine, const struct task *ta
     }
     if (made.bytes)
         memcpy(made.bytes, task->code, task->code_length);
-    struct kept *place = make_room(machine);
+    made.held = task->runtime ? 0 : measure_module(task, made.module);
+    struct kept *place = make_room(machine, made.held);
     made.used = ++machine->uses;
     *place = made;
     return &place->linked;

@@ -43,6 +43,7 @@ struct supervise_io {
     const struct supervise_word *word; /* may be NULL */
     int64_t lifetime_ms; /* 0: the limits of wall and CPU time are for the whole; else this is */
     int64_t asked_us;    /* when somebody asked for the run, for statistics; 0: unknown */
+    const char *owner;   /* for whom: runs of two never share a process; NULL: nobody says */
     int queued;          /* how many others wait for their turn behind it */
     int cancel_fd;       /* readable: the run is to be cancelled; -1: never */
 };

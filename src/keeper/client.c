@@ -99,6 +99,8 @@ int client_send(int fd, const struct client_run *run, struct error *err)
         json_pack("{s:s, s:s, s:o, s:b, s:b, s:b, s:b, s:o}", "type", "run", "version", CLOCHE_VERSION,
                   "spec", wire_from_spec(spec), "json", run->wants_json, "pretty", run->pretty, "cold",
                   run->is_cold, "progress", run->wants_progress, "fds", place_descriptors(run, fds, &count));
+    if (run->owner)
+        json_object_set_new(request, "owner", json_string(run->owner));
     if (run->asked_us)
         json_object_set_new(request, "asked_us", json_integer(run->asked_us));
     if (run->queued)

@@ -25,6 +25,7 @@ struct client_run {
     size_t input_count;
     bool has_output;
     int output_fd;
+    const char *owner;   /* for the server: for whom it asks; NULL: for nobody */
     int64_t asked_us;    /* when it was asked for; 0: now */
     int queued;          /* how many wait behind it */
     bool is_cold;        /* no spare is taken */

@@ -300,7 +300,7 @@ int pool_open(const struct policy *policy, const struct pool_options *options, s
         error_host(err, status, "no memory for a pool");
     if (status == 0)
         status = language_table_load(&policy->languages, &pool->languages, err);
-    if (status == 0 && !(pool->wasm = wasm_pool_new(policy, &pool->languages)))
+    if (status == 0 && !(pool->wasm = wasm_pool_new(policy, &pool->languages, own->idle_ms)))
         status = error_host(err, -ENOMEM, "no memory for a pool");
     if (status == 0)
         status = choose_limits(pool, err);

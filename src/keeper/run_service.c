@@ -113,6 +113,12 @@ static int64_t asked_us(const struct run_order *order)
     return said_us > now_us - ASKED_BEFORE_US && said_us < now_us ? said_us : now_us;
 }
 
+/* For whom the server asks; who asks at the door of a user's own keeper is that user, whatever he says. */
+static const char *owner(const struct run_order *order)
+{
+    return order->is_inside ? json_string_value(json_object_get(order->request, "owner")) : "";
+}
+
 static int queued(const struct run_order *order)
 {
     json_int_t said = json_integer_value(json_object_get(order->request, "queued"));
@@ -133,6 +139,7 @@ int run_answer(const struct run_order *order)
         .progress = json_is_true(json_object_get(order->request, "progress")) ? tell_progress : NULL,
         .data = &progress,
         .asked_us = asked_us(order),
+        .owner = owner(order),
         .queued = queued(order),
         .cancel_fd = order->fd, /* nothing comes while a run is under way, but its end */
     };

@@ -3,16 +3,12 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
-#include "engine/wasm/order.h"
+#include "base/thread.h"
 #include "engine/wasm/served.h"
-#include "keeper/collect.h"
-#include "keeper/lease.h"
-#include "os/process_tree.h"
+#include "keeper/wasm_worker.h"
 #include "runtime/program.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,63 +17,66 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-enum { IDLE_MAX = 16 /* of 1.4 MB each */, RUNS_MAX = 20000, LIFETIME_MS = 24 * 3600 * 1000 };
-
-struct worker {
-    struct worker *next;
-    struct spec *spec; /* of its box, not of a run */
-    struct image *image;
-    struct lease lease;
-    struct result *layers; /* that were proved when it was made */
-    int output_fd, tmp_fd; /* its directories */
-    int runs;
-    int row; /* of the language that ran last, with what was found for it */
-    struct program_paths paths;
+enum {
+    IDLE_MAX = 16 /* of 2 MB each, as a rule */,
+    RUNS_MAX = 20000,
+    LOOK_MS = 1000,
+    SPENT_MAX = 16, /* that wait for their end; who brings another ends it himself */
+    STACK_BYTES = 512 << 10,
 };
 
 struct wasm_pool {
     const struct policy *policy;
     const struct language_table *languages;
-    pthread_mutex_t lock;
-    struct worker *idle;
-    int idle_count;
+    int64_t idle_us;
+    pthread_mutex_t lock; /* of all that follows */
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool has_thread, is_closing;
+    struct wasm_worker *idle;  /* who was used last is first */
+    struct wasm_worker *spent; /* to be ended */
+    int idle_count, spent_count;
+    int living; /* those that run, too */
     int64_t hits, misses;
 };
 
-struct wasm_pool *wasm_pool_new(const struct policy *policy, const struct language_table *languages)
+struct wasm_pool *wasm_pool_new(const struct policy *policy, const struct language_table *languages,
+                                int64_t idle_ms)
 {
     struct wasm_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return NULL;
-    pool->policy = policy;
-    pool->languages = languages;
-    pthread_mutex_init(&pool->lock, NULL);
+    *pool = (struct wasm_pool){.policy = policy,
+                               .languages = languages,
+                               .idle_us = idle_ms * 1000,
+                               .lock = PTHREAD_MUTEX_INITIALIZER,
+                               .changed = PTHREAD_COND_INITIALIZER};
     return pool;
 }
 
-static void worker_free(struct worker *worker)
+static void free_all(struct wasm_worker *list)
 {
-    if (!worker)
-        return;
-    scope_close_fd(&worker->output_fd);
-    scope_close_fd(&worker->tmp_fd);
-    lease_close_at_scope_end(&worker->lease);
-    image_free(worker->image);
-    spec_free(worker->spec);
-    result_free(worker->layers);
-    free(worker);
+    while (list) {
+        struct wasm_worker *next = list->next;
+        wasm_worker_free(list);
+        list = next;
+    }
 }
 
 void wasm_pool_free(struct wasm_pool *pool)
 {
     if (!pool)
         return;
-    while (pool->idle) {
-        struct worker *next = pool->idle->next;
-        worker_free(pool->idle);
-        pool->idle = next;
-    }
+    pthread_mutex_lock(&pool->lock);
+    pool->is_closing = true;
+    pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+    if (pool->has_thread)
+        pthread_join(pool->thread, NULL);
+    free_all(pool->idle);
+    free_all(pool->spent);
     pthread_mutex_destroy(&pool->lock);
+    pthread_cond_destroy(&pool->changed);
     free(pool);
 }
 
@@ -86,6 +85,81 @@ void wasm_pool_read_state(struct wasm_pool *pool, struct wasm_pool_state *ret)
     pthread_mutex_lock(&pool->lock);
     *ret = (struct wasm_pool_state){.idle = pool->idle_count, .hits = pool->hits, .misses = pool->misses};
     pthread_mutex_unlock(&pool->lock);
+}
+
+/* With the lock held, as the four that follow. */
+static struct wasm_worker *remove_idle(struct wasm_pool *pool, struct wasm_worker **at)
+{
+    struct wasm_worker *worker = *at;
+    *at = worker->next;
+    pool->idle_count--;
+    return worker;
+}
+
+static void spend(struct wasm_pool *pool, struct wasm_worker *worker)
+{
+    worker->next = pool->spent;
+    pool->spent = worker;
+    pool->spent_count++;
+    pthread_cond_broadcast(&pool->changed);
+}
+
+/* The oldest that is somebody else's, or else this owner's own. */
+static void make_room(struct wasm_pool *pool, const char *owner)
+{
+    struct wasm_worker **oldest = NULL, **others = NULL;
+    for (struct wasm_worker **at = &pool->idle; *at; at = &(*at)->next) {
+        oldest = at;
+        if (strcmp((*at)->owner, owner) != 0)
+            others = at;
+    }
+    if (oldest)
+        spend(pool, remove_idle(pool, others ? others : oldest));
+}
+
+static void look_at_idle(struct wasm_pool *pool)
+{
+    int64_t now_us = clock_monotonic_us();
+    for (struct wasm_worker **at = &pool->idle; *at;) {
+        if (now_us - (*at)->rests_since_us < pool->idle_us && wasm_worker_rests(*at))
+            at = &(*at)->next;
+        else
+            spend(pool, remove_idle(pool, at));
+    }
+}
+
+static void bury(struct wasm_pool *pool)
+{
+    struct wasm_worker *list = pool->spent;
+    pool->living -= pool->spent_count;
+    pool->spent = NULL;
+    pool->spent_count = 0;
+    pthread_mutex_unlock(&pool->lock);
+    free_all(list);
+    pthread_mutex_lock(&pool->lock);
+}
+
+/* It is woken for what is spent, and when there is the first to look at; not by runs. */
+static void *attend(void *data)
+{
+    struct wasm_pool *pool = data;
+    int64_t looked_us = clock_monotonic_us();
+    pthread_mutex_lock(&pool->lock);
+    while (!pool->is_closing) {
+        int64_t left_ms = LOOK_MS - (clock_monotonic_us() - looked_us) / 1000;
+        if (pool->spent) {
+            bury(pool);
+        } else if (pool->living == 0) {
+            pthread_cond_wait(&pool->changed, &pool->lock);
+        } else if (left_ms > 0) {
+            clock_wait(&pool->changed, &pool->lock, left_ms);
+        } else {
+            look_at_idle(pool);
+            looked_us = clock_monotonic_us();
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
 }
 
 /* Stdin is read to its end before a module begins: that must not be somebody who types. */
@@ -113,97 +187,73 @@ static bool fits(struct spec *spec)
            stdin_fits(spec);
 }
 
-static bool is_dead(const struct worker *worker)
+static struct wasm_worker *find_idle(struct wasm_pool *pool, const char *owner, const struct spec *spec)
 {
-    struct pollfd polled[] = {{.fd = worker->lease.box.pidfd, .events = POLLIN},
-                              {.fd = worker->lease.box.channel_fd, .events = POLLIN}};
-    return poll(polled, 2, 0) != 0; /* it has nothing to say while it waits */
+    for (struct wasm_worker **at = &pool->idle; *at; at = &(*at)->next)
+        if (wasm_worker_fits(*at, owner, spec))
+            return remove_idle(pool, at);
+    return NULL;
 }
 
-static int worker_start(const struct wasm_pool *pool, const struct spec *like, struct worker *worker,
-                        struct error *err)
+/* Without somebody who looks at it, none is kept. */
+static int count_living(struct wasm_pool *pool)
 {
-    struct lease *lease = &worker->lease;
-    lease->record = (struct record)RECORD_UNSET;
-    box_init(&lease->box);
-    worker->spec = spec_new();
-    worker->layers = result_new();
-    if (!worker->spec || !worker->layers)
-        return error_host(err, -ENOMEM, "no memory for a box");
-    int status = spec_set_proof(worker->spec, ISOLATION_WASM, err);
-    if (status == 0)
-        status = spec_set(worker->spec, "image", like->image, err);
-    if (status == 0)
-        status = spec_validate(worker->spec, pool->policy, err);
-    if (status == 0)
-        status = image_open(pool->policy->image_store, worker->spec->image, &worker->image, err);
-    if (status == 0)
-        status = lease_open(lease,
-                            &(struct lease_terms){.spec = worker->spec,
-                                                  .image = worker->image,
-                                                  .limits = &pool->policy->ceilings,
-                                                  .lifetime_ms = LIFETIME_MS},
-                            err);
-    if (status < 0)
-        return status;
-    lease->box.is_spare = true;
-    status = lease->box.engine->start(&lease->box, worker->layers, err);
-    if (status < 0)
-        return status;
-    worker->output_fd = file_open_directory(lease->box.scratch_fd, "output");
-    worker->tmp_fd = file_open_directory(lease->box.scratch_fd, "tmp");
-    int missing = worker->output_fd < 0 ? worker->output_fd : worker->tmp_fd < 0 ? worker->tmp_fd : 0;
-    return missing ? error_host(err, missing, "cannot open a box's files") : 0;
+    int status = 0;
+    pthread_mutex_lock(&pool->lock);
+    if (!pool->has_thread && (status = thread_start(&pool->thread, STACK_BYTES, attend, pool)) == 0)
+        pool->has_thread = true;
+    if (status == 0 && pool->living++ == 0)
+        pthread_cond_broadcast(&pool->changed);
+    pthread_mutex_unlock(&pool->lock);
+    return status;
 }
 
-static int take(struct wasm_pool *pool, const struct spec *spec, struct worker **ret, struct error *err)
+static int take(struct wasm_pool *pool, const char *owner, const struct spec *spec, struct wasm_worker **ret,
+                struct error *err)
 {
     pthread_mutex_lock(&pool->lock);
-    struct worker *worker = pool->idle;
-    if (worker) {
-        pool->idle = worker->next;
-        pool->idle_count--;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    if (worker && (is_dead(worker) || strcmp(worker->spec->image, spec->image) != 0)) {
-        worker_free(worker);
+    struct wasm_worker *worker = find_idle(pool, owner, spec);
+    if (worker && wasm_worker_is_dead(worker)) {
+        spend(pool, worker);
         worker = NULL;
     }
-    pthread_mutex_lock(&pool->lock);
     pool->hits += worker != NULL;
     pool->misses += worker == NULL;
     pthread_mutex_unlock(&pool->lock);
     *ret = worker;
     if (worker)
         return 0;
-    worker = malloc(sizeof *worker);
-    if (worker)
-        *worker = (struct worker){.output_fd = -1, .tmp_fd = -1, .row = -1};
-    int status =
-        worker ? worker_start(pool, spec, worker, err) : error_host(err, -ENOMEM, "no memory for a box");
-    if (status < 0)
-        worker_free(worker);
-    else
-        *ret = worker;
+    int status = wasm_worker_start(pool->policy, owner, spec, ret, err);
+    if (status == 0 && (status = count_living(pool)) < 0)
+        wasm_worker_free(*ret);
     return status;
 }
 
-static void put_back(struct wasm_pool *pool, struct worker *worker, bool is_usable)
+static void put_back(struct wasm_pool *pool, struct wasm_worker *worker, bool is_usable)
 {
+    is_usable = is_usable && worker->runs < RUNS_MAX && wasm_worker_rest(worker);
     pthread_mutex_lock(&pool->lock);
-    bool is_kept = is_usable && worker->runs < RUNS_MAX && pool->idle_count < IDLE_MAX;
-    if (is_kept) {
+    bool is_crowded = pool->spent_count >= SPENT_MAX;
+    is_usable = is_usable && !(pool->idle_count == IDLE_MAX && is_crowded);
+    bool is_ours = !is_usable && is_crowded;
+    if (is_usable) {
+        if (pool->idle_count == IDLE_MAX)
+            make_room(pool, worker->owner);
         worker->next = pool->idle;
         pool->idle = worker;
         pool->idle_count++;
+    } else if (!is_ours) {
+        spend(pool, worker);
+    } else {
+        pool->living--;
     }
     pthread_mutex_unlock(&pool->lock);
-    if (!is_kept)
-        worker_free(worker);
+    if (is_ours)
+        wasm_worker_free(worker);
 }
 
 static int prepare_program(const struct language_table *languages, const struct spec *spec,
-                           struct worker *worker, struct program *ret, struct error *err)
+                           struct wasm_worker *worker, struct program *ret, struct error *err)
 {
     const struct box *box = &worker->lease.box;
     struct program_paths *paths = &worker->paths;
@@ -222,20 +272,6 @@ static int prepare_program(const struct language_table *languages, const struct 
     return status;
 }
 
-/* Is there more than the directory itself and the one above? */
-static bool has_files(int directory_fd)
-{
-    _Alignas(struct dirent64) char entries[512];
-    ssize_t length = lseek(directory_fd, 0, SEEK_SET) < 0 ? -1 : 1;
-    int count = 0;
-    while (length > 0 && count <= 2) {
-        length = getdents64(directory_fd, entries, sizeof entries);
-        for (ssize_t at = 0; at < length; count++)
-            at += ((struct dirent64 *)(entries + at))->d_reclen;
-    }
-    return length < 0 || count > 2;
-}
-
 static int copy_layers(const struct result *from, struct result *into)
 {
     int status = 0;
@@ -245,46 +281,34 @@ static int copy_layers(const struct result *from, struct result *into)
     return status;
 }
 
-/* Its files are those of one run: who has left any is not used again. */
-static int collect(struct worker *worker, const struct spec *spec, struct result *result, struct error *err)
-{
-    scope_fd target = collect_open_target_of(spec, err);
-    if (target < 0 && (spec->output_directory || spec->output_fd >= 0))
-        return target;
-    scope_fd output = file_open_directory(worker->lease.box.scratch_fd, "output");
-    if (output < 0)
-        return result_add_omission(result, ".", "the output directory cannot be opened");
-    return collect_files(output, target, &spec->limits, result, err);
-}
-
-static int run_in(struct worker *worker, const struct program *program, const struct spec *spec,
+static int run_in(struct wasm_worker *worker, const struct program *program, const struct spec *spec,
                   const struct supervise_io *io, struct result *result, bool *ret_is_usable,
                   struct error *err)
 {
     struct wasm_served served;
+    wasm_worker_take_limits(worker, &spec->limits);
     int status = wasm_served_open(&served, &worker->lease.box, spec, program, err);
-    bool lives_on = false;
     if (status == 0) {
         worker->runs++;
         status = supervise_run(&served.box, io, result, err);
-        lives_on = wasm_served_close(&served);
+        *ret_is_usable = wasm_served_close(&served) && status == 0; /* also who refuses has run something */
     }
-    bool has_output = has_files(worker->output_fd); /* one that was refused, too: a module starts first */
-    *ret_is_usable = lives_on && !has_output && !has_files(worker->tmp_fd);
-    if (status < 0 || !has_output)
+    if (status < 0 || !wasm_worker_has_files(worker))
         return status;
-    if (lives_on) /* it must not change what is looked at */
+    if (*ret_is_usable) { /* it must not change what is looked at */
+        *ret_is_usable = false;
         wasm_served_end(&worker->lease.box);
-    return collect(worker, spec, result, err);
+    }
+    return wasm_worker_collect(worker, spec, result, err);
 }
 
 int wasm_pool_serve(struct wasm_pool *pool, struct spec *spec, const struct supervise_io *io,
                     struct result **ret, struct error *err)
 {
-    if (!fits(spec))
+    if (!io->owner || !fits(spec))
         return -EAGAIN;
-    struct worker *worker;
-    int status = take(pool, spec, &worker, err);
+    struct wasm_worker *worker;
+    int status = take(pool, io->owner, spec, &worker, err);
     if (status < 0)
         return -EAGAIN; /* a cold run says why, if it cannot either */
     struct program program = {0};

@@ -2,10 +2,15 @@
  * the other, every one in a store of its own.
  *
  * Theory of operation. Unlike a spare, such a process outlives its run: what keeps runs apart is WebAssembly,
- * and around it stands a box of the process engine. It is taken by one run at a time, which the usual
- * supervisor watches as if it were a box: its streams are pipes that the order carries, its end is told over
- * a socket of its own, and to stop it is to end the process, which is then not used again; nor is one that
- * has left files, or has had many runs. */
+ * and around it stands a box of the process engine. So it serves one owner alone (who, is said by who asks
+ * for the run): who breaks out of Wasmtime reaches later runs of his own. It is taken by one run at a time,
+ * which the usual supervisor watches as if it were a box: its streams are pipes that the order carries, its
+ * end is told over a socket of its own, and to stop it is to end the process, which is then not used again;
+ * nor is one that has left files, has refused its order, holds much memory, or has had many runs.
+ *
+ * So many wait at most, of all owners together: when there is no room, the one of somebody else that waits
+ * longest goes. A thread looks at those that wait once a second, ends who does anything but wait, and who has
+ * waited for long; and it ends what is not used again, so that no run waits for that. */
 #pragma once
 
 #include "engine/supervise.h"
@@ -14,8 +19,9 @@
 
 struct wasm_pool;
 
-/* Both must live as long. */
-struct wasm_pool *wasm_pool_new(const struct policy *policy, const struct language_table *languages);
+/* idle_ms: how long one waits before it ends. The others must live as long. */
+struct wasm_pool *wasm_pool_new(const struct policy *policy, const struct language_table *languages,
+                                int64_t idle_ms);
 
 /* Like keeper_run_validated. -EAGAIN: it is not for such a process, and nothing of it ran. */
 int wasm_pool_serve(struct wasm_pool *pool, struct spec *spec, const struct supervise_io *io,

@@ -93,6 +93,7 @@ struct supervise_io library_io(const struct cloche_options *options)
         .forward_fd = {-1, -1},
         .output = options->output ? bridge_output : NULL,
         .data = (void *)(uintptr_t)options,
+        .owner = "", /* all of its runs are the caller's */
         .cancel_fd = options->cancel_fd > 0 ? options->cancel_fd : -1,
     };
 }

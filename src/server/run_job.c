@@ -111,6 +111,7 @@ int run_job_start(struct run_job *job, int output_fd, int errors_fd, bool wants_
     struct admission_state admission;
     admission_get_state(job->server->admission, &admission);
     struct client_run run = {.spec = job->request.spec,
+                             .owner = exchange_tenant(job->exchange)->name,
                              .asked_us = job->started_us,
                              .queued = (int)admission.waiting,
                              .fds = {input_fd, output_fd, errors_fd},

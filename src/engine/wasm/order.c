@@ -82,9 +82,9 @@ static int fill_fields(const struct box *box, const struct program *program, con
     if (status == 0)
         status = add_list(fields, FIELD_HOST, spec->host.count ? &spec->host : &usual_host);
     if (status == 0)
-        status = add_place(fields, FIELD_INPUT, box, "input");
+        status = add_place(fields, FIELD_INPUT, box, box->is_served ? "input/" WASM_RUN_PLACE : "input");
     if (status == 0)
-        status = add_place(fields, FIELD_OUTPUT, box, "output");
+        status = add_place(fields, FIELD_OUTPUT, box, box->is_served ? "output/" WASM_RUN_PLACE : "output");
     if (status == 0)
         status = add_place(fields, FIELD_SCRATCH, box, "tmp");
     if (status == 0)

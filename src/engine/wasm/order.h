@@ -3,6 +3,9 @@
 
 #include "engine/engine.h"
 
+/* Below input and output of a process that stays: what a run has for its own. */
+#define WASM_RUN_PLACE "run"
+
 /* Orders the program in the box of `channel_fd` to run this one, with these descriptors; `kind` is of
  * wasm/order.h. */
 int wasm_order_send(const struct box *box, const struct program *program, uint32_t kind, const int *fds,

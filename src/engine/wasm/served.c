@@ -1,9 +1,11 @@
 #include "engine/wasm/served.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/scope.h"
 #include "engine/supervise.h"
 #include "engine/wasm/order.h"
+#include "engine/watchdog.h"
 #include "os/process.h"
 #include "os/process_tree.h"
 #include "plan.h"
@@ -13,6 +15,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -23,12 +26,33 @@ enum { CLOSE_LOOK_US = 10000, END_MS = 5000, GRACE_MS = 200 };
 /* As clock_getcpuclockid makes it, which asks the kernel whether it is one. */
 #define CPU_CLOCK_OF(pid) ((clockid_t)((~(unsigned)(pid) << 3) | 2))
 
-static int64_t cpu_us(pid_t pid)
+int64_t wasm_served_cpu_us(const struct box *home)
 {
     struct timespec used;
-    if (pid <= 0 || clock_gettime(CPU_CLOCK_OF(pid), &used) < 0)
+    if (home->program_pid <= 0 || clock_gettime(CPU_CLOCK_OF(home->program_pid), &used) < 0)
         return 0;
     return (int64_t)used.tv_sec * 1000000 + used.tv_nsec / 1000;
+}
+
+/* Shared pages are those of files: a process box makes no others (os/seccomp/policy.c). */
+int64_t wasm_served_held_bytes(const struct box *home)
+{
+    char path[48], text[128];
+    long long resident, shared;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)home->program_pid);
+    if (home->program_pid <= 0)
+        return 0; /* it has had nothing to run */
+    if (file_read_attribute(AT_FDCWD, path, text, sizeof text) <= 0 ||
+        sscanf(text, "%*s %lld %lld", &resident, &shared) != 2)
+        return INT64_MAX;
+    return (resident - shared) * sysconf(_SC_PAGESIZE);
+}
+
+bool wasm_served_is_alone(const struct box *home)
+{
+    pid_t pids[2];
+    return process_tree_list(home->pid, pids, 2) == 1 &&
+           (home->program_pid <= 0 || pids[0] == home->program_pid);
 }
 
 static struct wasm_served *served_of(const struct box *box)
@@ -43,8 +67,12 @@ static void served_measure(struct box *box, struct measurement *now)
     *now = (struct measurement){0};
     if (clock_monotonic_us() - box->started_us > CLOSE_LOOK_US && !box->is_reaped)
         engine_wasm.measure(served->home, now);
-    now->cpu_user_us = cpu_us(served->home->program_pid) - served->cpu_before_us;
+    now->cpu_user_us = wasm_served_cpu_us(served->home) - served->cpu_before_us;
     now->cpu_system_us = 0;
+    /* A module starts no processes: who does has broken out, and their time would be in nobody's account. */
+    const struct watchdog *watchdog = served->home->engine_data;
+    if (watchdog && watchdog->seen_count > 1)
+        now->pids = box->limits->value[LIMIT_pids] + 1;
 }
 
 static bool served_answer(struct box *box, const char **ret_call)
@@ -163,7 +191,7 @@ int wasm_served_open(struct wasm_served *served, struct box *home, const struct 
     box->debt.memory_bytes = home->debt.memory_bytes;
     if (home->program_pid <= 0)
         process_tree_list(home->pid, &home->program_pid, 1);
-    served->cpu_before_us = cpu_us(home->program_pid);
+    served->cpu_before_us = wasm_served_cpu_us(home);
     int theirs[ORDER_STDIN + 1] = {-1, -1, -1, -1};
     int status = make_streams(box, theirs);
     box->pidfd = home->pidfd;

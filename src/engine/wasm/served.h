@@ -17,5 +17,11 @@ int wasm_served_open(struct wasm_served *served, struct box *home, const struct 
 /* After the supervisor; false: the process has ended, or is not to be used again. */
 bool wasm_served_close(struct wasm_served *served);
 
+/* For looks at one that waits: the CPU time that it has used, the memory that is its own (INT64_MAX: nobody
+ * tells), and whether it is the only one in its box. */
+int64_t wasm_served_cpu_us(const struct box *home);
+int64_t wasm_served_held_bytes(const struct box *home);
+bool wasm_served_is_alone(const struct box *home);
+
 /* Ends the process, and waits until nothing of it runs any more. */
 void wasm_served_end(struct box *home);
