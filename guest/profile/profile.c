@@ -2,6 +2,7 @@
 
 #include "csv.h"
 #include "json.h"
+#include "kind.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,23 +22,22 @@ static bool is_text(const char *data, size_t length)
     return odd <= 8 || odd * 50 <= looked_at;
 }
 
-static bool is_parquet(const char *data, size_t length)
-{
-    return length >= 12 && memcmp(data, "PAR1", 4) == 0 && memcmp(data + length - 4, "PAR1", 4) == 0;
-}
-
 static void read_table(struct table *table, const char *data, size_t length)
 {
-    if (is_parquet(data, length)) {
-        table->format = "parquet";
+    const char *kind = kind_by_signature(data, length);
+    if (kind) {
+        table->format = kind;
         return;
     }
+    if ((table->encoding = kind_utf16(data, length)))
+        return;
     if (length >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0) {
         data += 3;
         length -= 3;
     }
     if (!length || !is_text(data, length))
         return;
+    table->encoding = kind_encoding(data, length);
     size_t space = 0;
     while (space < length && strchr(" \t\r\n", data[space]))
         space++;
@@ -105,9 +105,24 @@ static void write_sample(struct output *into, const struct table *table)
     }
 }
 
+/* With what can be done about it: other bytes than UTF-8 are U+FFFD in all that is told. */
+static void write_encoding(struct output *into, const struct table *table)
+{
+    if (!table->encoding)
+        return;
+    output_print(into, ",\"encoding\":\"%s\"", table->encoding);
+    if (strcmp(table->encoding, "latin-1") == 0)
+        output_print(into, ",\"note\":\"not UTF-8, most likely Latin-1 or Windows-1252: read it with "
+                           "encoding='cp1252'\"");
+    else if (strcmp(table->encoding, "utf-8") != 0)
+        output_print(into, ",\"note\":\"a text in UTF-16, which is not looked into: read it with "
+                           "encoding='utf-16', or save it as UTF-8\"");
+}
+
 static void write_table(struct output *into, const struct table *table)
 {
     output_print(into, "{\"format\":\"%s\"", table->format);
+    write_encoding(into, table);
     if (table->delimiter) {
         char delimiter = table->delimiter;
         output_print(into, ",\"delimiter\":");

@@ -22,8 +22,9 @@ struct column {
 };
 
 struct table {
-    const char *format; /* csv, tsv, jsonl, json, parquet, unknown */
-    char delimiter;     /* 0: has none */
+    const char *format;   /* csv, tsv, jsonl, json, those of kind.h, unknown */
+    const char *encoding; /* of a text; NULL: it is none */
+    char delimiter;       /* 0: has none */
     bool has_header;
     bool has_rows; /* they could be counted */
     uint64_t rows, ragged_rows, bad_rows;

@@ -2,9 +2,11 @@
 #include "cli/command.h"
 
 static const struct option_row options[] = {
-    {"language", 'l', "NAME", "language", "create: python (default), javascript or bash"},
+    {"language", 'l', "NAME", "language", "create, context create: python (default), javascript or bash"},
     {"isolation", 'i', "ENGINE", "isolation", "create: container (default), gvisor, process or auto"},
     {"image", 0, "NAME", "image", "create: file tree that the code sees, one of the server's"},
+    {"input", 0, "PATH[:NAME]", "input",
+     "create: show a file or directory read-only below /data/input; may be repeated"},
     {"env", 0, "NAME=VALUE", "env", "create, exec: set a variable; may be repeated"},
     {"memory", 'm', "SIZE", "memory", "create: memory of all processes, swap and files in /tmp included"},
     {"wall", 't', "TIME", "wall", "create, run: time of each run; then it is interrupted"},
@@ -43,6 +45,11 @@ const struct command command_sandbox = {
         "restart SANDBOX               gives it a fresh interpreter, in a fresh box.\n"
         "interrupt SANDBOX             interrupts the run that is under way.\n"
         "extend SANDBOX [TIME]         lets it live that long from now on; --idle and --runs change those.\n"
+        "context create SANDBOX        opens another interpreter in it (--language), and prints its id;\n"
+        "                              list SANDBOX, delete SANDBOX CONTEXT.\n"
+        "checkpoint create SANDBOX [NAME]   keeps its state as it is now, and prints an id;\n"
+        "                              list SANDBOX, delete SANDBOX CHECKPOINT.\n"
+        "rollback SANDBOX CHECKPOINT   gives it that state again.\n"
         "delete SANDBOX…               ends it, with everything in it.\n\n"
         "The server is that of --server or $CLOCHE_SERVER, otherwise the one of `cloche serve` on this\n"
         "machine; $CLOCHE_KEY is the key. `run` exits 0, 1 after an exception, as the code that ends its\n"

@@ -64,11 +64,24 @@ static uint64_t landlock_known_rights(int abi)
     return rights;
 }
 
+/* A ruleset that does not speak of files denies one thing all the same, next to one that does: what is moved
+ * to another directory fails with EXDEV. So it allows that by name, wherever the other one does. */
+static int allow_moves(int ruleset_fd)
+{
+    scope_fd root = open("/", O_PATH | O_CLOEXEC);
+    struct path_beneath_attributes attributes = {.allowed_access = FS_REFER, .parent_fd = root};
+    if (root < 0 || syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &attributes, 0) < 0)
+        return -errno;
+    return 0;
+}
+
 int landlock_ruleset_new(int abi, bool files, unsigned scopes)
 {
     struct ruleset_attributes attributes = {0};
     if (files)
         attributes.handled_access_fs = landlock_known_rights(abi);
+    else if (abi >= 2)
+        attributes.handled_access_fs = FS_REFER;
     if (files && abi >= 4)
         attributes.handled_access_net = NET_BIND_TCP | NET_CONNECT_TCP;
     if (abi >= 6) {
@@ -79,8 +92,11 @@ int landlock_ruleset_new(int abi, bool files, unsigned scopes)
     }
     /* Older kernels refuse a larger struct only when the bytes they do not know are set; they are zero then.
      */
-    long fd = syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0);
-    return fd < 0 ? -errno : (int)fd;
+    scope_fd fd = (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0);
+    if (fd < 0)
+        return -errno;
+    int status = !files && abi >= 2 ? allow_moves(fd) : 0;
+    return status < 0 ? status : take_fd(&fd);
 }
 
 static uint64_t landlock_grant_rights(enum landlock_grant grant)

@@ -1,7 +1,9 @@
 /* cloche sandbox: boxes of a server that stay between runs. */
 #include "remote/remote.h"
+#include "remote/inputs.h"
 #include "remote/run_body.h"
 #include "remote/sandbox.h"
+#include "remote/upload.h"
 
 #include "cli/command.h"
 #include "cli/report.h"
@@ -72,12 +74,17 @@ static int make_body(const struct sandbox_options *given, json_t *body, struct e
 static int create(struct sandbox_options *given, struct error *err)
 {
     json_t *body = json_object(), *answer = NULL;
+    struct string_list uploads = {0}; /* the sandbox holds what was in them */
     int status = make_body(given, body, err);
-    if (status < 0) {
-        json_decref(body);
-        return status;
-    }
-    status = http_ask(given->http, "POST", "/v1/sandboxes", body, &answer, err);
+    if (status == 0)
+        status = spec_resolve_grants(given->spec, err);
+    if (status == 0 && given->spec->grant_count)
+        status = inputs_send(given->http, given->spec, body, &uploads, err);
+    if (status == 0)
+        status = http_ask(given->http, "POST", "/v1/sandboxes", json_incref(body), &answer, err);
+    upload_remove(given->http, &uploads);
+    string_list_free(&uploads);
+    json_decref(body);
     if (status == 0 && given->json)
         remote_print_json(answer);
     else if (status == 0)
@@ -304,9 +311,18 @@ static const struct {
     size_t least, most; /* words after it */
     int (*perform)(struct sandbox_options *given, struct error *err);
 } orders[] = {
-    {"create", 0, 0, create},       {"list", 0, 0, list},         {"show", 1, 1, show},
-    {"run", 1, 2, sandbox_run},     {"exec", 1, 1, sandbox_exec}, {"restart", 1, 1, restart},
-    {"interrupt", 1, 1, interrupt}, {"extend", 1, 2, extend},     {"delete", 1, 1000, delete},
+    {"create", 0, 0, create},
+    {"list", 0, 0, list},
+    {"show", 1, 1, show},
+    {"run", 1, 2, sandbox_run},
+    {"exec", 1, 1, sandbox_exec},
+    {"restart", 1, 1, restart},
+    {"interrupt", 1, 1, interrupt},
+    {"extend", 1, 2, extend},
+    {"delete", 1, 1000, delete},
+    {"context", 2, 3, sandbox_parts},
+    {"checkpoint", 2, 3, sandbox_parts},
+    {"rollback", 2, 2, sandbox_rollback},
 };
 
 static int perform(struct sandbox_options *given, struct error *err)

@@ -89,6 +89,8 @@ void profile_print(const json_t *profile)
     if (json_is_integer(rows))
         buffer_print(&text, ", %lld rows", (long long)json_integer_value(rows));
     buffer_print(&text, ", %zu columns\n", json_array_size(json_object_get(profile, "columns")));
+    if (remote_text(profile, "note")[0])
+        buffer_print(&text, "%s\n", remote_text(profile, "note"));
     append_columns(&text, profile);
     append_sample(&text, profile);
     report_text(STDOUT_FILENO, text.data, text.length);

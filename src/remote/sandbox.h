@@ -22,5 +22,9 @@ int sandbox_path(const char *id, const char *rest, struct buffer *ret, struct er
 int sandbox_run(struct sandbox_options *given, struct error *err);
 int sandbox_exec(struct sandbox_options *given, struct error *err);
 
+/* `context` and `checkpoint`: create, list, delete. */
+int sandbox_parts(struct sandbox_options *given, struct error *err);
+int sandbox_rollback(struct sandbox_options *given, struct error *err);
+
 /* Sends the order, shows events as they come or the answer as JSON. Takes the body. */
 int sandbox_talk(struct sandbox_options *given, const char *path, json_t *takes, struct error *err);

@@ -207,7 +207,8 @@ static bool is_sample(const json_t *sample)
 static json_t *check_profile(const json_t *given)
 {
     static const struct field fields[] = {
-        {"format", FIELD_TEXT, true},         {"delimiter", FIELD_TEXT, false},
+        {"format", FIELD_TEXT, true},         {"encoding", FIELD_TEXT, false},
+        {"note", FIELD_TEXT, false},          {"delimiter", FIELD_TEXT, false},
         {"header", FIELD_SWITCH, false},      {"rows", FIELD_NUMBER, true},
         {"ragged_rows", FIELD_NUMBER, false}, {"bad_rows", FIELD_NUMBER, false},
         {"more_columns", FIELD_SWITCH, false}};

@@ -54,7 +54,7 @@ static int open_input(struct run_job *job, size_t index, struct error *err)
 {
     struct run_file *file = &job->request.files.items[index];
     const struct run_content *content = &file->content;
-    if (content->upload && !content->is_executable)
+    if (content->upload && !content->is_executable && !job->has_uploads)
         return open_upload(job, "files", content->upload, file->held_sha256, err);
     return run_input_make(job, index, file, err);
 }

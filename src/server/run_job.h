@@ -14,7 +14,8 @@ struct run_job {
     int64_t started_us;
     int link_fd; /* the keeper's connection, until its answer is there */
     bool is_cancelled;
-    bool is_kept; /* files can be fetched later */
+    bool is_kept;     /* files can be fetched later */
+    bool has_uploads; /* of its own: linked into its room, where they stay when their names go */
     struct gate_pass *pass;
     /* The answer. */
     struct result *result; /* without files and texts */

@@ -92,6 +92,7 @@ int sandbox_files_open(struct exchange *exchange, json_t *body, json_t *request,
     struct run_job job = {.exchange = exchange,
                           .server = exchange_server(exchange),
                           .request = {.body = json_incref(body)},
+                          .has_uploads = true,
                           .room = {.fd = -1},
                           .link_fd = -1};
     identifier_make(ROOM, job.id);

@@ -1,8 +1,8 @@
 /* Files that a sandbox is opened with, shown read-only in its /data/input: uploads, without a copy, and what
- * the request itself holds. The latter lie in DATA/sandboxes.files/ROOM, for the keeper finds them by their
- * path whenever a box is made: for a context that is restarted, a fork, a checkpoint. So a room is where it
- * stays before the keeper hears of it, has a name of its own, and stays as long as there is the sandbox or
- * one that was forked from it. */
+ * the request itself holds. They lie in DATA/sandboxes.files/ROOM, uploads by another name of the same file,
+ * for the keeper finds them by their path whenever a box is made: for a context that is restarted, a fork, a
+ * checkpoint. So a room is where it stays before the keeper hears of it, has a name of its own, and stays as
+ * long as there is the sandbox or one that was forked from it. */
 #pragma once
 
 #include "server/exchange.h"

@@ -520,3 +520,9 @@ def test_program_that_is_written_on_and_on_is_refused(engine, shared):
     with open(program, "ab"):
         done = box.raw("run", "--isolation", engine, "--read", str(shared), "--", str(program))
     assert done.returncode == box.BAD_SPEC and b"busy" in done.stderr, done
+
+
+def test_what_is_written_can_be_moved_to_another_directory(engine):
+    code = "import os\nos.mkdir('d'); open('a', 'w').write('x'); os.rename('a', 'd/a'); os.rename('d', 'e'); print(os.listdir('e'))"
+    result = box.python(code, engine=engine)
+    assert result.stdout == "['a']\n", result

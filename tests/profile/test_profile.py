@@ -6,6 +6,7 @@ import json
 import random
 import re
 import subprocess
+import zipfile
 
 import box
 import pytest
@@ -229,7 +230,8 @@ def test_broken_json_is_json_still(tmp_path):
 
 @pytest.mark.parametrize("content, name", [
     (b"", "unknown"), (b"\xef\xbb\xbf", "unknown"), (b"\n\n", "unknown"), (b"PAR1" + b"\0" * 20 + b"PAR1", "parquet"),
-    (bytes(range(256)), "unknown"), ("a,b\n1,2\n".encode("utf-16"), "unknown"), (b"\x1f\x8b\x08\x00aaaa", "unknown")])
+    (bytes(range(256)), "unknown"), ("a,b\n1,2\n".encode("utf-16"), "unknown"), (b"\x1f\x8b\x08\x00aaaa", "gzip"), (b"SQLite format 3\0", "sqlite"), (b"%PDF-1.7\n", "pdf"),
+    (b"PK\x05\x06" + b"\0" * 18, "zip"), (b"PK\x03\x04", "zip")])
 def test_other_formats(tmp_path, content, name):
     found = profile(tmp_path, content)
     assert (found["format"], found["rows"], found["columns"], found["sample"]) == (name, None, [], [])
@@ -239,3 +241,31 @@ def test_what_is_no_file_is_an_error(tmp_path):
     for arguments in ([tmp_path], [tmp_path / "absent"], []):
         done = subprocess.run([TOOL, *arguments], capture_output=True, timeout=10)
         assert done.returncode != 0 and done.stdout == b"" and b"cloche-profile" in done.stderr
+
+
+def archive(*names):
+    into = io.BytesIO()
+    with zipfile.ZipFile(into, "w") as packed:
+        for name in names:
+            packed.writestr(name, "a,b\n1,2\n" * 50)
+    return into.getvalue()
+
+
+def test_archives_are_not_taken_for_tables(tmp_path):
+    assert profile(tmp_path, archive("a.csv", "b.csv"))["format"] == "zip"
+    found = profile(tmp_path, archive("[Content_Types].xml", "xl/workbook.xml", "xl/worksheets/sheet1.xml"))
+    assert found["format"] == "xlsx" and found["columns"] == [] and found["rows"] is None, found
+
+
+@pytest.mark.parametrize("text, encoding, told", [("a,b\nä,1\n", "utf-8", "utf-8"), ("a,b\nx,1\n", "ascii", "utf-8"), ("a,b\nMüller,1\n", "latin-1", "latin-1"),
+                                                  ("a,b\n" + "x,1\n" * 9 + "é,2\n", "cp1252", "latin-1"), ("a,b\nä,1\n", "utf-8-sig", "utf-8")])
+def test_the_encoding_of_a_table_is_told(tmp_path, text, encoding, told):
+    found = profile(tmp_path, text.encode(encoding))
+    assert found["format"] == "csv" and found["encoding"] == told and [column["name"] for column in found["columns"]] == ["a", "b"], found
+    assert ("encoding=" in found.get("note", "")) == (told != "utf-8")
+
+
+@pytest.mark.parametrize("encoding, told", [("utf-16", "utf-16le"), ("utf-16-le", "utf-16le"), ("utf-16-be", "utf-16be")])
+def test_utf16_is_named(tmp_path, encoding, told):
+    found = profile(tmp_path, "name,value\nä,1\n".encode(encoding))
+    assert found["format"] == "unknown" and found["encoding"] == told and "UTF-16" in found["note"] and found["columns"] == [], found

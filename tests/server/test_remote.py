@@ -427,6 +427,33 @@ def test_limits_of_a_run_in_a_sandbox(remote, sandbox):
     assert remote("sandbox", "run", sandbox, "-e", "1 + 1").stdout == b"2\n"
 
 
+def test_a_sandbox_has_inputs_contexts_and_checkpoints(remote, tmp_path):
+    (tmp_path / "small.txt").write_text("small")
+    (tmp_path / "large").write_bytes(b"x" * (2 << 20))
+    made = remote("sandbox", "create", "--input", "small.txt", "--input", "large:big", cwd=tmp_path)
+    assert made.returncode == 0, made
+    sandbox = made.stdout.decode().strip()
+    look = "import os; print(open('/data/input/small.txt').read(), os.path.getsize('/data/input/big'))"
+    assert remote("sandbox", "run", sandbox, "-e", look).stdout == b"small 2097152\n"
+    assert remote("files", "list", "-q").stdout == b"", "what was uploaded for it is gone, and the sandbox has it"
+    remote("sandbox", "run", sandbox, "-e", "x = 1")
+    point = remote("sandbox", "checkpoint", "create", sandbox, "before").stdout.decode().strip()
+    assert point.startswith("cp_") and remote("sandbox", "checkpoint", "list", sandbox).stdout.decode() == f"{point}  before\n"
+    remote("sandbox", "run", sandbox, "-e", "x = 2")
+    assert remote("sandbox", "rollback", sandbox, point).returncode == 0
+    assert remote("sandbox", "run", sandbox, "-e", "print(x); " + look).stdout == b"1\nsmall 2097152\n"
+    assert remote("sandbox", "checkpoint", "delete", sandbox, point).returncode == 0
+    assert remote("sandbox", "checkpoint", "list", sandbox).stdout == b""
+    shell = remote("sandbox", "context", "create", sandbox, "-l", "bash").stdout.decode().strip()
+    assert remote("sandbox", "run", sandbox, "-c", shell, "-e", "echo from bash").stdout == b"from bash\n"
+    assert f"{shell}  bash" in remote("sandbox", "context", "list", sandbox).stdout.decode()
+    assert remote("sandbox", "context", "delete", sandbox, shell).returncode == 0
+    assert shell not in remote("sandbox", "context", "list", sandbox).stdout.decode()
+    for words in (("context", "make", sandbox), ("checkpoint", "delete", sandbox), ("rollback", sandbox)):
+        assert remote("sandbox", *words).returncode == 250, words
+    assert remote("sandbox", "delete", sandbox).returncode == 0
+
+
 def test_sandboxes_are_listed_shown_and_extended(remote, sandbox):
     assert sandbox in remote("sandbox", "list").stdout.decode()
     assert remote("sandbox", "list", "-q", "--metadata", "test=remote").stdout.decode().split().count(sandbox) == 1

@@ -4,6 +4,7 @@ import http.client
 import os
 import pathlib
 import re
+import shutil
 import signal
 import threading
 import time
@@ -283,13 +284,25 @@ def test_forks_and_checkpoints_see_the_files_that_the_sandbox_came_with(serving)
     assert len(before - set(os.listdir(place))) == 1, "the last of them takes the files along"
 
 
-def test_an_error_of_the_host_does_not_tell_where_the_server_keeps_things(serving):
-    assert serving.request("PUT", "/v1/files/goes.txt", "some bytes").status in (200, 201)
+def test_an_upload_that_is_deleted_stays_with_the_sandbox(serving):
+    assert serving.put("/v1/files/goes.txt", "some bytes").status in (200, 201)
     sandbox = make(serving, files=[{"name": "g.txt", "upload": "goes.txt"}])
-    assert serving.request("DELETE", "/v1/files/goes.txt").status == 204
+    assert serving.delete("/v1/files/goes.txt").status == 204
     answer = sandbox.ask("POST", "/fork", {})
-    assert "g.txt" in error_of(answer, 500, "host_failure")["message"]
-    assert str(serving.data).encode() not in answer.body and b"/files/" not in answer.body, answer
+    assert answer.status == 201, answer
+    fork = Sandbox(serving, answer.json["sandboxes"][0])
+    assert text_of(fork.run("open('/data/input/g.txt').read()")) == "'some bytes'"
+    sandbox.close()
+    fork.close()
+
+
+def test_an_error_of_the_host_does_not_tell_where_the_server_keeps_things(serving):
+    sandbox = make(serving, files=INLINE)
+    for room in pathlib.Path(serving.data, "sandboxes.files").iterdir():
+        shutil.rmtree(room)  # as no server does
+    answer = sandbox.ask("POST", "/fork", {})
+    assert "i.txt" in error_of(answer, 500, "host_failure")["message"]
+    assert str(serving.data).encode() not in answer.body and b"room_" not in answer.body, answer
     sandbox.close()
 
 
