@@ -240,7 +240,8 @@ int record_make_directory(struct record *record, struct error *err)
     if (status == 0 && mkdirat(root_fd, name, 0700) < 0)
         status = -errno;
     if (status == 0) {
-        snprintf(record->identity.directory, sizeof record->identity.directory, "%s/%.60s", root, name);
+        snprintf(record->identity.directory, sizeof record->identity.directory, "%s/%.60s", root,
+                 record->identity.name);
         record->identity.directory_fd =
             openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (record->identity.directory_fd >= 0)
