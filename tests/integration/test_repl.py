@@ -132,7 +132,7 @@ def test_output_that_cannot_be_had_starts_nothing(tmp_path):
     (tmp_path / "file").write_text("")
     for option in ("--output", "--save"):
         done = script("print(1)\n", option, str(tmp_path / "file" / "d"))
-        assert done.returncode == box.HOST_FAILURE and done.stdout == "" and "file/d" in done.stderr, done
+        assert done.returncode == box.BAD_SPEC and done.stdout == "" and "file/d" in done.stderr, done
 
 
 def test_output_over_the_limit_is_cut_and_not_dropped(engine):
