@@ -100,9 +100,11 @@ static int take_option(void *data, const struct option_row *row, const char *val
 /* Before anything starts: what cannot be had is told at once. */
 static int open_directories(struct session *session, struct error *err)
 {
-    int status = session->save_path ? file_make_directories(session->save_path, 0777) : 0;
-    if (status < 0)
-        return error_host(err, status, "cannot make the directory '%s'", session->save_path);
+    if (session->save_path) {
+        scope_fd pictures = file_open_target(session->save_path, err);
+        if (pictures < 0)
+            return pictures;
+    }
     if (session->output_path)
         session->output_fd = file_open_target(session->output_path, err);
     if (session->output_path && session->output_fd < 0)

@@ -66,6 +66,11 @@ static uint64_t landlock_known_rights(int abi)
 
 /* A ruleset that does not speak of files denies one thing all the same, next to one that does: what is moved
  * to another directory fails with EXDEV. So it allows that by name, wherever the other one does. */
+static bool speaks_of_moves(int abi)
+{
+    return abi >= 2 && !hardening_removed(landlock); /* without the other one there is nothing to mend */
+}
+
 static int allow_moves(int ruleset_fd)
 {
     scope_fd root = open("/", O_PATH | O_CLOEXEC);
@@ -80,7 +85,7 @@ int landlock_ruleset_new(int abi, bool files, unsigned scopes)
     struct ruleset_attributes attributes = {0};
     if (files)
         attributes.handled_access_fs = landlock_known_rights(abi);
-    else if (abi >= 2)
+    else if (speaks_of_moves(abi))
         attributes.handled_access_fs = FS_REFER;
     if (files && abi >= 4)
         attributes.handled_access_net = NET_BIND_TCP | NET_CONNECT_TCP;
@@ -95,7 +100,7 @@ int landlock_ruleset_new(int abi, bool files, unsigned scopes)
     scope_fd fd = (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0);
     if (fd < 0)
         return -errno;
-    int status = !files && abi >= 2 ? allow_moves(fd) : 0;
+    int status = !files && speaks_of_moves(abi) ? allow_moves(fd) : 0;
     return status < 0 ? status : take_fd(&fd);
 }
 

@@ -6,7 +6,7 @@ import pytest
 
 
 def session(text, *options):
-    return subprocess.run([box.CLOCHE, "repl", *options], input=text, text=True, timeout=120, capture_output=True)
+    return subprocess.run([box.CLOCHE, "repl", "--lines", *options], input=text, text=True, timeout=120, capture_output=True)
 
 
 def fork_and_back(before, after, *options):

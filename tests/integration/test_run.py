@@ -244,7 +244,7 @@ def test_reader_that_stops_reading_holds_the_launcher_but_not_the_box(engine):
         time.sleep(2)
         assert subprocess.run(["pgrep", "-f", f"python3 .*{marker}"], stdout=subprocess.DEVNULL).returncode == 1
         process.terminate()
-        assert process.wait(2) == 128 + signal.SIGKILL
+        assert process.wait(2) == -signal.SIGTERM
     finally:
         process.kill()
         os.close(read)

@@ -10,12 +10,14 @@ import re
 import sys
 import traceback
 
-from .surroundings import Refused
-
 OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 LOOP_FOLDER = os.path.dirname(os.path.abspath(asyncio.__file__))
 TRACEBACK_MAX = 100_000
 FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+
+
+class Refused(Exception):
+    """What cannot be forked, by name."""
 
 
 class Namespace:

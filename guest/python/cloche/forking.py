@@ -12,7 +12,7 @@ import sys
 import threading
 
 from . import script, seeds, surroundings
-from .surroundings import Refused
+from .execute import Refused
 
 PR_GET_TID_ADDRESS = 40
 DESCRIPTORS_MIN = 7  # of a box: control, plan, init, three streams, channel; files of groups follow

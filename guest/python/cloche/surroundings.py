@@ -8,6 +8,8 @@ import signal
 import stat
 import sys
 
+from .execute import Refused
+
 CHANNEL_FD = 6
 STREAMS = (0, 1, 2)
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
@@ -16,10 +18,6 @@ NAMES = {"anon_inode:[eventpoll]": "epoll", "anon_inode:[eventfd]": "eventfd", "
          "anon_inode:[signalfd]": "signalfd", "anon_inode:inotify": "inotify", "anon_inode:[pidfd]": "pidfd"}
 _streams = {}  # what the box gave us as input and output: identity, and number
 _waiting_timers = {}  # of a copy in which nothing was run yet
-
-
-class Refused(Exception):
-    """What cannot be forked, by name."""
 
 
 def identity(status):

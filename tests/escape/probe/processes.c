@@ -139,7 +139,7 @@ static enum verdict anyone_signalled(const void *unused)
 #define SIGNALS HOST_PIDS ",landlock_scope," HOST_USER
 /* Ours to look at if it is ours by uid; to schedule, if it has no capability that we lack (cap_task_setnice).
  */
-#define LIMITS    HOST_PIDS "," HOST_USER
+#define LIMITS    "seccomp," HOST_PIDS "," HOST_USER
 #define SCHEDULES "pid_namespace," HOST_ROOT
 /* As a debugger. */
 #define TRACES "pid_namespace,seccomp," ANY_LANDLOCK "," HOST_ROOT

@@ -11,7 +11,7 @@ ACCEPTED = ("--accept", "memory", "--accept", "cpus")
 def container_without_a_group_is_refused_by_name():
     done = box.raw("run", "-e", "print('ran')")
     assert done.returncode == box.LAYER_MISSING and done.stdout == b"", done
-    assert b"memory limit cannot be enforced" in done.stderr and b"--accept memory" in done.stderr, done
+    assert b"the memory limit and the cpus limit cannot be enforced" in done.stderr and b"--accept memory" in done.stderr, done
     assert b"Delegate=yes" in done.stderr, done
     done = box.raw("run", "--accept", "memory", "-e", "print('ran')")
     assert done.returncode == box.LAYER_MISSING and b"--accept cpus" in done.stderr and done.stdout == b"", done
