@@ -158,7 +158,7 @@ def census():
         "groups": sorted(groups),
         "processes": processes,
         "mounts": mounts,
-        "records": listing("/run/cloche"),
+        "records": [name for name in listing("/run/cloche") if name != "costs.json"],
         "directories": listing("/var/lib/cloche/box"),
         "namespaces": listing("/run/netns"),
         "temporary": [name for name in listing("/tmp") if name.startswith("cloche-")],
