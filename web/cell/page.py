@@ -52,9 +52,7 @@ def run(source):
 
 def execute_program(source):
     try:
-        value = execute.run(namespace, source, NAME)
-        if value is not None:
-            show("value", rich.bundle(value))
+        execute.run(namespace, source, NAME, show=lambda value: show("value", rich.bundle(value)))
         return {"status": "ok"}
     except SystemExit as error:
         if error.code is None or isinstance(error.code, int):

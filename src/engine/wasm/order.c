@@ -149,7 +149,8 @@ int wasm_order_send(const struct box *box, const struct program *program, uint32
     status = fill_order(box, program, directory, &order);
     if (status < 0 || fd_count >= ORDER_FDS_MAX)
         return error_host(err, status, "cannot pack the order for Wasmtime");
-    memcpy(given, fds, fd_count * sizeof *fds);
+    if (fd_count)
+        memcpy(given, fds, fd_count * sizeof *fds);
     struct slice body = {order.data + sizeof call, order.length - sizeof call};
     if (body.length <= ORDER_SHORT_MAX && fd_count > 0) { /* a call without descriptors is the last one */
         call.short_length = (uint32_t)body.length;
