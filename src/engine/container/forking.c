@@ -397,13 +397,16 @@ static int let_settle(const struct box *child, struct error *err)
 
 /* Init has executed and the program is there: the parent's program goes on, and we look at both. */
 static int inspect_both(const struct inspect_kin *kin, struct box *child, const struct cgroup_limits *limits,
-                        const struct stat *init_program, struct error *err)
+                        const struct stat *init_program, bool opens_files, struct error *err)
 {
     bool has_more = false;
     child->program_pid = child_of(child->pid, &has_more);
     if (child->program_pid < 0 || has_more)
         return error_layer(err, "namespaces", 0, "the forked box has no program, or more than one");
-    return inspect_fork(kin, child, limits, init_program, err);
+    int status = inspect_fork_alone(child, err);
+    if (status == 0 && opens_files) /* it may open its files, while we look at the rest */
+        status = say(child->channel_fd, INIT_GO, err);
+    return status < 0 ? status : inspect_fork(kin, child, limits, init_program, err);
 }
 
 /* What the helper made comes over a socket that nobody else has. */
@@ -490,7 +493,7 @@ static int make_copy(struct box *parent, struct box *child, const struct fork_re
 /* Everything around the copy that must be its own, and the proof that it is. */
 static int make_box(struct box *parent, const struct inspect_kin *kin, struct box *child,
                     const struct cgroup_limits *limits, struct launch *launch, struct room *room,
-                    struct error *err)
+                    bool opens_files, struct error *err)
 {
     struct stat init_program;
     int status = fstat(launch->init_fd, &init_program) < 0 ? error_host(err, -errno, "cannot look at init")
@@ -507,7 +510,7 @@ static int make_box(struct box *parent, const struct inspect_kin *kin, struct bo
         status = launch_await_verified(child, FORK_STEP_MS, NULL, NULL, err);
     if (status == 0)
         status = fork_await_program(child, err);
-    return status < 0 ? status : inspect_both(kin, child, limits, &init_program, err);
+    return status < 0 ? status : inspect_both(kin, child, limits, &init_program, opens_files, err);
 }
 
 /* Its program has where it may run from its init. */
@@ -559,9 +562,7 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
     let_pass(parent->family, 0, 0);
     pthread_mutex_unlock(&parent->family->forking);
     if (status == 0)
-        status = make_box(parent, &kin, child, limits, &launch, &room, err);
-    if (status == 0 && request->with_files)
-        status = say(child->channel_fd, INIT_GO, err); /* it may open its files */
+        status = make_box(parent, &kin, child, limits, &launch, &room, request->with_files, err);
     let_roam(child);
     return status;
 }

@@ -121,18 +121,13 @@ static int inspect_directory(const struct box *child, int process_fd, struct err
 }
 
 /* What only the program of a fork can have brought along from where it comes from. */
-static int inspect_program(const struct inspect_kin *kin, const struct box *child, int process_fd,
-                           struct error *err)
+static int inspect_program(const struct inspect_kin *kin, int process_fd, struct error *err)
 {
     struct look_namespaces own;
     int status = look_at_namespaces(process_fd, &own, err);
     if (status == 0)
         status = check_namespaces(&own, &kin->host, false, err);
-    if (status == 0)
-        status = check_namespaces(&own, &kin->parent, true, err);
-    if (status == 0)
-        status = outside_check_descriptors(process_fd, err);
-    return status < 0 ? status : inspect_directory(child, process_fd, err);
+    return status < 0 ? status : check_namespaces(&own, &kin->parent, true, err);
 }
 
 static int inspect_process(const struct box *child, pid_t pid, int process_fd, const char *children,
@@ -159,6 +154,17 @@ static int inspect_init(const struct box *child, int process_fd, const struct st
     return cgroup_verify_member(&child->group, child->pid, err);
 }
 
+int inspect_fork_alone(const struct box *child, struct error *err)
+{
+    scope_fd program_fd = look_open_process(child->program_pid);
+    if (program_fd < 0)
+        return error_layer(err, "namespaces", -errno, "the forked box cannot be inspected");
+    int status = outside_check_descriptors(program_fd, err);
+    if (status == 0)
+        status = inspect_directory(child, program_fd, err);
+    return status < 0 ? status : inspect_process(child, child->program_pid, program_fd, "", err);
+}
+
 int inspect_fork(const struct inspect_kin *kin, struct box *child, const struct cgroup_limits *limits,
                  const struct stat *init_program, struct error *err)
 {
@@ -170,14 +176,11 @@ int inspect_fork(const struct inspect_kin *kin, struct box *child, const struct 
         return error_layer(err, "namespaces", -errno, "the forked box cannot be inspected");
     int status = look_at_scratch(child, err);
     if (status == 0)
-        status = inspect_program(kin, child, program_fd, err);
+        status = inspect_program(kin, program_fd, err);
     if (status == 0)
         status = cgroup_verify(&child->group, limits, child->program_pid, err);
     if (status == 0)
         status = inspect_init(child, init_fd, init_program, err);
-    /* The program before init: an orphan goes from below the one to the other, and not back. */
-    if (status == 0)
-        status = inspect_process(child, child->program_pid, program_fd, "", err);
     if (status == 0)
         status = inspect_process(child, child->pid, init_fd, program, err);
     if (status == 0 && child->ruleset_fd >= 0)

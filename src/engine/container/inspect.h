@@ -17,7 +17,10 @@ struct inspect_kin {
 int inspect_namespaces_of(pid_t pid, struct look_namespaces *ret, struct error *err);
 
 /* The same for a box that was forked from another: its program and its init, which is ours, and nobody else
- * in it. So nothing in it can have kept what the two gave up. */
+ * in it. So nothing in it can have kept what the two gave up. First what holds for as long as the program has
+ * done nothing (it is alone, in its own directory, and has brought no descriptor), and before init is looked
+ * at: an orphan goes from below the one to the other, and not back. */
+int inspect_fork_alone(const struct box *child, struct error *err);
 int inspect_fork(const struct inspect_kin *kin, struct box *child, const struct cgroup_limits *limits,
                  const struct stat *init_program, struct error *err);
 
