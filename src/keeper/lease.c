@@ -120,6 +120,9 @@ int lease_close(struct lease *lease)
     int status = box_close(&lease->box);
     int given_back = record_give_back(&lease->record);
     program_free(&lease->program);
+    /* What is closed is not closed again: its number, and with it its uid, may be another box's by now, whose
+     * processes would be taken for what is left of this one. */
+    lease->is_open = status < 0 || given_back < 0;
     return status < 0 ? status : given_back;
 }
 

@@ -134,7 +134,7 @@ static void *thread_main(void *engine)
 {
     char text[1024];
     long wrong = 0;
-    for (int i = 0; i < 12; i++)
+    for (int i = 0; i < 36; i++)
         if (run(engine, i % 4 ? "/bin/true" : "/nonexistent/program", text, sizeof text) !=
                 (i % 4 ? 0 : -EINVAL) ||
             (i % 4 && strcmp(text, "exit") != 0)) {
