@@ -49,7 +49,7 @@ static const struct {
     {ISOLATION_PROCESS, "The cpus share is not enforced; CPU time is."},
     {ISOLATION_WASM,
      "A fault of Wasmtime or its compiler leads into a process box, with what that cannot promise; warm "
-     "runs share one."},
+     "runs of one tenant share one."},
     {ISOLATION_WASM, "The cpus share is not enforced; CPU time is."},
 };
 
