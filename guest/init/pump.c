@@ -13,9 +13,15 @@ enum { CHUNK = 65536 };
 struct pump {
     int from, to; /* 0: the place is free */
     int length, sent;
-    char held[CHUNK];
 };
 static struct pump pumps[PUMPS_MAX];
+/* Beside them: to look at all pumps must not touch a page of memory for each. */
+static char held[PUMPS_MAX][CHUNK];
+
+static char *held_by(const struct pump *pump)
+{
+    return held[pump - pumps];
+}
 
 /* Of the program's user, or it could not open it as /dev/stdout. */
 static int make_pipe(int *ends, uid_t owner)
@@ -60,7 +66,7 @@ static void end(struct pump *pump)
 
 static void give(struct pump *pump)
 {
-    ssize_t written = write(pump->to, pump->held + pump->sent, (size_t)(pump->length - pump->sent));
+    ssize_t written = write(pump->to, held_by(pump) + pump->sent, (size_t)(pump->length - pump->sent));
     if (written > 0)
         pump->sent += (int)written;
     else if (written < 0 && errno != EAGAIN && errno != EINTR)
@@ -72,7 +78,7 @@ static void give(struct pump *pump)
 /* False: there is nothing now, or there will be nothing more. */
 static bool take(struct pump *pump)
 {
-    ssize_t length = read(pump->from, pump->held, CHUNK);
+    ssize_t length = read(pump->from, held_by(pump), CHUNK);
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (length <= 0) {

@@ -40,9 +40,10 @@ struct box_identity {
     uid_t uid;
     uid_t first_uid; /* … of this range, which is for boxes only */
     unsigned uid_count;
-    char directory[512]; /* a private host directory of the box, removed with it; made only where needed */
-    int directory_fd;    /* -1: not made */
-    int state_fd;        /* where records are; the record's */
+    char directory[512]; /* a private host directory of the box, removed with it, for engines that have one */
+    int directory_fd;    /* -1: not made yet */
+    int (*make_directory)(struct box_identity *identity, struct error *err);
+    int state_fd; /* where records are; the record's */
 };
 
 /* Whose uids a forked box's user namespace cannot map: its own and those of the boxes that it descends from,

@@ -192,18 +192,20 @@ static int64_t larger(int64_t one, int64_t other)
 
 static bool are_left(const struct box *box, int64_t most)
 {
-    struct cgroup_usage usage;
-    if (box->group.version == CGROUP_NONE)
-        return false;
-    cgroup_usage_read(&box->group, &usage);
-    return usage.pids_now >= 1 && usage.pids_now <= most;
+    int64_t left = cgroup_pids_now(&box->group);
+    return left >= 1 && left <= most;
 }
 
-/* The end of a spare's namespaces takes longer than most runs, and nobody needs to wait for it: when the
- * kernel says that init alone is left in the group, nothing of the guest runs any more. */
+/* The end of a box's namespaces takes longer than many runs, and nothing needs to wait for it but the removal
+ * of the box: when the kernel says that init alone is left in the group, nothing of the guest runs any more.
+ * Its end has a CPU to itself, if there is one. */
 static bool only_init_is_left(const struct box *box)
 {
-    return (box->is_fork || box->is_spare) && are_left(box, 1);
+    if (!are_left(box, 1))
+        return false;
+    if (!box->is_fork && !box->is_spare)
+        process_place_elsewhere(box->pid, NULL);
+    return true;
 }
 
 /* The same for the memory of its program, which says that it ends (guest/fork/farewell.c). */

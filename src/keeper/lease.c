@@ -38,7 +38,9 @@ int lease_open(struct lease *lease, const struct lease_terms *terms, struct erro
         limit[LIMIT_wall] = terms->lifetime_ms;
         limit[LIMIT_cpu] = terms->lifetime_ms * (limit[LIMIT_cpus] / 1000 + 1);
     }
-    return box->engine->in_directory ? record_make_directory(&lease->record, err) : 0;
+    if (box->engine->in_directory)
+        record_name_directory(&lease->record);
+    return 0;
 }
 
 /* A fork is not our child: its own parent reaps it, and its descriptor tells when it has ended. */
@@ -101,6 +103,7 @@ static int box_close(struct box *box)
     if (box->pid > 0 && !box->is_reaped) {
         box->engine->stop(box);
         process_pidfd_kill(box->pidfd, SIGKILL);
+        cgroup_read_no_more(&box->group); /* meanwhile */
         wait_for_end(box);
         box->is_reaped = true;
     }

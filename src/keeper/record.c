@@ -23,6 +23,8 @@ enum {
     UID_BASE = 0x7d000000,
 };
 
+#define RECORD_FILE "boxes"
+
 /* Anyone may have taken our name in a directory for all, so that we could not work: then the home has to do.
  */
 static void evade_squatter(char *path, size_t size, const char *name_at_home)
@@ -149,36 +151,33 @@ static void sweep_box(int number, const struct cgroup_layout *cgroups, struct re
     }
 }
 
-/* Locks record file `number`; -EAGAIN when it has a living owner. *ret_is_leftover: it was there already. */
-static int lock_record(int state_fd, int number, bool may_create, bool *ret_is_leftover)
+static int open_records(int state_fd)
 {
-    char name[32];
-    snprintf(name, sizeof name, "box-%d", number);
-    for (;;) {
-        bool existed = true;
-        scope_fd fd = openat(state_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        if (fd < 0 && errno == ENOENT && may_create) {
-            existed = false;
-            fd = openat(state_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-            if (fd < 0 && errno == EEXIST)
-                continue;
-        }
-        if (fd < 0)
-            return -errno;
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-            int code = errno == EWOULDBLOCK ? -EAGAIN : -errno;
-            if (!existed && code != -EAGAIN)
-                unlinkat(state_fd, name, 0);
-            return code;
-        }
-        /* Between open and lock its owner may have removed it: then we hold a file without a name. */
-        struct stat held, named;
-        if (fstat(fd, &held) < 0 || fstatat(state_fd, name, &named, AT_SYMLINK_NOFOLLOW) < 0 ||
-            held.st_ino != named.st_ino)
-            continue;
-        *ret_is_leftover = existed;
-        return take_fd(&fd);
-    }
+    int fd = openat(state_fd, RECORD_FILE, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    return fd < 0 ? -errno : fd;
+}
+
+static int mark(int records_fd, int number, char taken)
+{
+    ssize_t written;
+    do
+        written = pwrite(records_fd, &taken, 1, number);
+    while (written < 0 && errno == EINTR);
+    return written == 1 ? 0 : written < 0 ? -errno : -EIO;
+}
+
+/* Locks the record `number`, which is then in use until the descriptor is closed; -EAGAIN when it has a
+ * living owner. *ret_is_leftover: it was taken, by an owner that lives no more. */
+static int lock_record(int records_fd, int number, bool *ret_is_leftover)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
+    if (fcntl(records_fd, F_OFD_SETLK, &lock) < 0)
+        return errno == EACCES ? -EAGAIN : -errno;
+    char taken = 0; /* beyond the end of the file nothing was ever taken */
+    if (pread(records_fd, &taken, 1, number) < 0)
+        return -errno;
+    *ret_is_leftover = taken != 0;
+    return 0;
 }
 
 static int open_state(struct error *err)
@@ -197,24 +196,29 @@ int record_take(struct record *ret, struct error *err)
     int own_uids = can_give_uids();
     if (own_uids < 0)
         return error_host(err, own_uids, "cannot see which capabilities we have");
+    scope_fd records_fd = open_records(state_fd);
+    if (records_fd < 0)
+        return error_host(err, records_fd, "cannot open the records of boxes");
     /* Starting at a place of our own keeps boxes that start together from trying the same numbers. */
     int first = (int)((unsigned)getpid() * 7919U % RECORDS_MAX);
     for (int i = 0; i < RECORDS_MAX; i++) {
         int number = (first + i) % RECORDS_MAX;
         bool leftover;
-        int lock_fd = lock_record(state_fd, number, true, &leftover);
-        if (lock_fd == -EAGAIN)
+        int status = lock_record(records_fd, number, &leftover);
+        if (status == -EAGAIN)
             continue;
-        if (lock_fd < 0)
-            return error_host(err, lock_fd, "cannot take a record for the box");
-        if (leftover) {
+        if (status == 0 && leftover) {
             struct reap_report report = {0};
             struct cgroup_layout cgroups;
             cgroup_layout_find(&cgroups);
             sweep_box(number, &cgroups, &report);
+        } else if (status == 0) {
+            status = mark(records_fd, number, 1);
         }
+        if (status < 0)
+            return error_host(err, status, "cannot take a record for the box");
         ret->number = number;
-        ret->lock_fd = lock_fd;
+        ret->lock_fd = take_fd(&records_fd);
         ret->state_fd = take_fd(&state_fd);
         ret->identity.state_fd = ret->state_fd;
         name_of(number, ret->identity.name, sizeof ret->identity.name);
@@ -227,30 +231,44 @@ int record_take(struct record *ret, struct error *err)
     return error_host(err, -EUSERS, "%d boxes are alive already", RECORDS_MAX);
 }
 
+static int make_directory_of(struct box_identity *identity, struct error *err)
+{
+    return record_make_directory((struct record *)((char *)identity - offsetof(struct record, identity)),
+                                 err);
+}
+
+void record_name_directory(struct record *record)
+{
+    struct box_identity *identity = &record->identity;
+    char root[400];
+    box_directory_root(root, sizeof root);
+    snprintf(identity->directory, sizeof identity->directory, "%s/%.60s", root, identity->name);
+    identity->make_directory = make_directory_of;
+}
+
 int record_make_directory(struct record *record, struct error *err)
 {
+    struct box_identity *identity = &record->identity;
+    const char *name = identity->name;
     char root[400];
     box_directory_root(root, sizeof root);
     /* Root's boxes have other uids, which must be able to pass through, but not to list. */
     scope_fd root_fd = open_own_directory(root, geteuid() == 0 ? 0711 : 0700, err);
     if (root_fd < 0)
         return root_fd;
-    const char *name = record->identity.name;
+    record_name_directory(record);
     int status = directory_is_in_use(root_fd, name) ? -EBUSY : file_remove_tree(root_fd, name);
     if (status == 0 && mkdirat(root_fd, name, 0700) < 0)
         status = -errno;
     if (status == 0) {
-        snprintf(record->identity.directory, sizeof record->identity.directory, "%s/%.60s", root,
-                 record->identity.name);
-        record->identity.directory_fd =
-            openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (record->identity.directory_fd >= 0)
-            flock(record->identity.directory_fd, LOCK_EX | LOCK_NB);
+        record->has_directory = true;
+        identity->directory_fd = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (identity->directory_fd >= 0)
+            flock(identity->directory_fd, LOCK_EX | LOCK_NB);
         /* Root's inputs and code are in it: nobody may pass through but root and the box's own group. */
-        bool own = record->identity.has_uid;
-        if (record->identity.directory_fd < 0 ||
-            (own && fchown(record->identity.directory_fd, 0, record->identity.uid) < 0) ||
-            fchmod(record->identity.directory_fd, own ? 0710 : 0700) < 0)
+        bool own = identity->has_uid;
+        if (identity->directory_fd < 0 || (own && fchown(identity->directory_fd, 0, identity->uid) < 0) ||
+            fchmod(identity->directory_fd, own ? 0710 : 0700) < 0)
             status = -errno;
     }
     return status < 0 ? error_host(err, status, "cannot make the private directory %s/%s", root, name) : 0;
@@ -261,19 +279,15 @@ int record_give_back(struct record *record)
     enum { ATTEMPTS = 2 }; /* a passing lack of memory or descriptors must not leave anything */
     int status = 0;
     scope_close_fd(&record->identity.directory_fd);
-    for (int i = 0; i < ATTEMPTS && record->identity.directory[0]; i++) {
+    for (int i = 0; i < ATTEMPTS && record->has_directory; i++) {
         status = file_remove_tree(AT_FDCWD, record->identity.directory);
-        if (status == 0)
-            record->identity.directory[0] = '\0';
+        record->has_directory = status < 0;
     }
-    for (int i = 0; i < ATTEMPTS && status == 0 && record->lock_fd >= 0; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "box-%d", record->number);
-        /* Before the lock goes: nobody may lock a file that is going away. */
-        if (unlinkat(record->state_fd, name, 0) == 0 || errno == ENOENT)
-            break;
-        if (i + 1 == ATTEMPTS)
-            status = -errno;
+    bool is_marked = status == 0 && record->lock_fd >= 0;
+    for (int i = 0; i < ATTEMPTS && is_marked;
+         i++) { /* before the lock goes: who has it next finds nothing */
+        status = mark(record->lock_fd, record->number, 0);
+        is_marked = status < 0;
     }
     if (status < 0) /* kept: a second call, with more descriptors or memory to be had, may do it */
         return status;
@@ -289,23 +303,25 @@ struct orphan_search {
     struct reap_report *report;
 };
 
-static void visit_name(void *data, const char *name)
+static void reap_number(struct orphan_search *search, int number)
 {
-    struct orphan_search *search = data;
-    unsigned uid;
-    int number;
-    if (sscanf(name, "box-%u-%d", &uid, &number) != 2 || uid != (unsigned)geteuid() || number < 0 ||
-        number >= RECORDS_MAX)
-        return;
     bool leftover;
-    scope_fd lock_fd = lock_record(search->state_fd, number, true, &leftover);
-    if (lock_fd < 0)
+    scope_fd records_fd = open_records(search->state_fd);
+    if (records_fd < 0 || lock_record(records_fd, number, &leftover) < 0)
         return; /* alive */
     sweep_box(number, search->cgroups, search->report);
     search->report->boxes++;
-    char record_name[32];
-    snprintf(record_name, sizeof record_name, "box-%d", number);
-    unlinkat(search->state_fd, record_name, 0);
+    if (leftover && mark(records_fd, number, 0) < 0)
+        search->report->failures++;
+}
+
+static void visit_name(void *data, const char *name)
+{
+    unsigned uid;
+    int number;
+    if (sscanf(name, "box-%u-%d", &uid, &number) == 2 && uid == (unsigned)geteuid() && number >= 0 &&
+        number < RECORDS_MAX)
+        reap_number(data, number);
 }
 
 static void each_entry(const char *path, const char *prefix, void (*visit)(void *, const char *), void *data)
@@ -317,14 +333,19 @@ static void each_entry(const char *path, const char *prefix, void (*visit)(void 
             visit(data, entry->d_name);
 }
 
-static void visit_record(void *data, const char *name)
+/* Those that are taken; whether by somebody who lives, the lock tells. */
+static int reap_taken(struct orphan_search *search)
 {
-    char box_name[64];
-    int number;
-    if (sscanf(name, "box-%d", &number) == 1) {
-        name_of(number, box_name, sizeof box_name);
-        visit_name(data, box_name);
-    }
+    scope_fd records_fd = open_records(search->state_fd);
+    if (records_fd < 0)
+        return records_fd;
+    char taken[4096];
+    ssize_t length;
+    for (int first = 0; (length = pread(records_fd, taken, sizeof taken, first)) > 0; first += (int)length)
+        for (int i = 0; i < (int)length && first + i < RECORDS_MAX; i++)
+            if (taken[i])
+                reap_number(search, first + i);
+    return length < 0 ? -errno : 0;
 }
 
 int record_reap_all(const struct cgroup_layout *cgroups, struct reap_report *ret, struct error *err)
@@ -334,9 +355,10 @@ int record_reap_all(const struct cgroup_layout *cgroups, struct reap_report *ret
     if (state_fd < 0)
         return state_fd;
     struct orphan_search search = {.state_fd = state_fd, .cgroups = cgroups, .report = ret};
+    int status = reap_taken(&search);
+    if (status < 0)
+        return error_host(err, status, "cannot read the records of boxes");
     char path[400];
-    record_state_path(path, sizeof path);
-    each_entry(path, "box-", visit_record, &search);
     cgroup_each(cgroups, "box-", visit_name, &search);
     box_directory_root(path, sizeof path);
     each_entry(path, "box-", visit_name, &search);

@@ -1,10 +1,11 @@
 /* Records: who owns which box on this host.
  *
- * Theory of operation. Every live box has a record file STATE/box-NUMBER, held under an exclusive lock by the
- * process that owns the box. The number gives the box its name (groups, private directory) and, under root,
- * its uid. A lock dies with its owner, however it dies: a record whose lock can be taken belongs to nobody,
- * and what it names is left over. The next run, or `cloche reap`, removes it: processes, groups, directory,
- * record.
+ * Theory of operation. A box has a number, which gives it its name (groups, private directory) and, under
+ * root, its uid. STATE/boxes has a byte for each: it is set while the number is taken, and locked by the
+ * process that owns the box. A lock dies with its owner, however it dies: what is taken and can be locked
+ * belongs to nobody, and what it names is left over. The next run, or `cloche reap`, removes it: processes,
+ * groups, directory. One file for all, which stays: to make and remove one for each box costs far more than a
+ * lock, on file systems that are slow to reuse an inode above all.
  *
  * STATE is /run/cloche for root; for others $XDG_RUNTIME_DIR/cloche, or /tmp/cloche-UID. */
 #pragma once
@@ -14,6 +15,7 @@
 
 struct record {
     struct box_identity identity;
+    bool has_directory; /* which was made, and is to be removed */
     int number;
     int lock_fd;
     int state_fd;
@@ -30,7 +32,8 @@ void record_state_path(char *into, size_t size);
 /* Takes a free number; sweeps one leftover if it meets any. */
 int record_take(struct record *ret, struct error *err);
 
-/* Makes the private directory of the box (the process engine needs one). */
+/* Names the private directory of the box; identity.make_directory makes it, when its engine comes to it. */
+void record_name_directory(struct record *record);
 int record_make_directory(struct record *record, struct error *err);
 
 /* Removes the directory and the record. Accepts a half-made one, and one that is given back already. A

@@ -137,26 +137,38 @@ int landlock_ruleset_grant(int ruleset_fd, int abi, const char *path, enum landl
     return syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &attributes, 0) < 0 ? -errno : 0;
 }
 
-int landlock_ruleset_build(int abi, const struct landlock_paths *groups, size_t group_count,
-                           const char **ret_path)
+int landlock_ruleset_of_box(int abi)
 {
-    *ret_path = NULL;
     unsigned scopes = hardening_removed(landlock_scope)
                           ? LANDLOCK_SCOPE_NONE
                           : LANDLOCK_SCOPE_SIGNALS | LANDLOCK_SCOPE_ABSTRACT_SOCKETS;
-    scope_fd ruleset = landlock_ruleset_new(abi, !hardening_removed(landlock), scopes);
-    if (ruleset < 0)
-        return ruleset;
+    return landlock_ruleset_new(abi, !hardening_removed(landlock), scopes);
+}
+
+int landlock_ruleset_grant_all(int ruleset_fd, int abi, const struct landlock_paths *groups,
+                               size_t group_count, const char **ret_path)
+{
+    *ret_path = NULL;
     for (size_t group = 0; group < group_count && !hardening_removed(landlock); group++) {
         for (size_t i = 0; i < groups[group].count; i++) {
-            int status = landlock_ruleset_grant(ruleset, abi, groups[group].paths[i], groups[group].grant);
+            int status = landlock_ruleset_grant(ruleset_fd, abi, groups[group].paths[i], groups[group].grant);
             if (status < 0 && status != -ENOENT && status != -EACCES) {
                 *ret_path = groups[group].paths[i];
                 return status;
             }
         }
     }
-    return take_fd(&ruleset);
+    return 0;
+}
+
+int landlock_ruleset_build(int abi, const struct landlock_paths *groups, size_t group_count,
+                           const char **ret_path)
+{
+    *ret_path = NULL;
+    scope_fd ruleset = landlock_ruleset_of_box(abi);
+    int status =
+        ruleset < 0 ? ruleset : landlock_ruleset_grant_all(ruleset, abi, groups, group_count, ret_path);
+    return status < 0 ? status : take_fd(&ruleset);
 }
 
 int landlock_ruleset_enforce(int ruleset_fd)

@@ -37,8 +37,15 @@ struct landlock_paths {
     enum landlock_grant grant;
 };
 
-/* A ruleset of a box: everything denied, signals and abstract sockets kept inside, and these paths granted;
- * those that are not there are left out. On failure *ret_path names the path that it was about, or NULL. */
+/* A ruleset of a box: everything denied, signals and abstract sockets kept inside. */
+int landlock_ruleset_of_box(int abi);
+
+/* Grants these; those that are not there are left out. On failure *ret_path names the path that it was about,
+ * or NULL. Two processes may do so at once for one ruleset, and nothing is allocated. */
+int landlock_ruleset_grant_all(int ruleset_fd, int abi, const struct landlock_paths *groups,
+                               size_t group_count, const char **ret_path);
+
+/* Both. */
 int landlock_ruleset_build(int abi, const struct landlock_paths *groups, size_t group_count,
                            const char **ret_path);
 

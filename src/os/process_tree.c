@@ -65,6 +65,15 @@ size_t process_tree_list(pid_t root, pid_t *into, size_t size)
     return count;
 }
 
+static bool has_children_left(void)
+{
+    pid_t pid;
+    do
+        pid = waitpid(-1, NULL, WNOHANG | __WALL);
+    while (pid > 0);
+    return pid == 0 || errno != ECHILD;
+}
+
 bool process_tree_kill_children(bool own_uid)
 {
     if (geteuid() ==
@@ -72,6 +81,9 @@ bool process_tree_kill_children(bool own_uid)
         own_uid = false;
     static pid_t pids[LIST_SIZE];
     for (int attempt = 0; attempt < 30000; attempt++) {
+        if (!has_children_left()) /* most often at once: a signal to everyone looks at all processes there are
+                                   */
+            return true;
         if (own_uid) {
             kill(-1, SIGKILL);
         } else {
@@ -82,11 +94,7 @@ bool process_tree_kill_children(bool own_uid)
             for (size_t i = 0; i < count; i++)
                 kill(pids[i], SIGKILL);
         }
-        pid_t pid;
-        do
-            pid = waitpid(-1, NULL, WNOHANG | __WALL);
-        while (pid > 0);
-        if (pid < 0 && errno == ECHILD)
+        if (!has_children_left())
             return true;
         usleep(1000);
     }

@@ -18,6 +18,7 @@ import subprocess
 import time
 
 import box
+import records
 
 HERE = pathlib.Path(__file__).resolve().parent
 # What cloche uses, and what other runtimes want to find beside it.
@@ -229,12 +230,13 @@ class World:
             "processes": [text for text in map(self.describe, self.pids()) if text],
             "groups": sorted(groups),
             "mounts": sorted(line.split()[4] for line in mounts.splitlines()),
-            "records": listing("/run/cloche"),
+            "records": [f"box-{number}" for number in records.taken(self.outside("/run/cloche/boxes"))],
             "directories": listing("/var/lib/cloche/box"),
             "network": listing("/run/netns"),
             # An ordinary user's state and boxes: the directories stay, what is in them must not.
             "temporary": [entry for name in listing("/tmp") if name.startswith("cloche-")
-                          for entry in (name, *(f"{name}/{below}" for below in listing(f"/tmp/{name}")))],
+                          for entry in (name, *(f"{name}/{below}" for below in listing(f"/tmp/{name}") if below != "boxes"),
+                                        *records.taken(self.outside(f"/tmp/{name}/boxes")))],
             "shared memory": listing("/dev/shm"),
         }
 

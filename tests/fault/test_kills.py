@@ -267,6 +267,6 @@ def test_private_directory_is_removed_under_our_feet(world):
 def test_record_is_removed_under_our_feet(world, engine):
     """A second run may then take the same number only if the first one's things are not in its way."""
     process, _, _, _ = start_box(world, engine, code="echo up; sleep 0.5")
-    world.shell("rm -f /run/cloche/box-*")
+    world.shell("rm -f /run/cloche/boxes")
     status, result, _ = finish(world, process, 8)
     assert (status, result["stdout"]) == (0, "up\n")

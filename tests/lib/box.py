@@ -11,6 +11,8 @@ import os
 import pathlib
 import subprocess
 
+import records
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CLOCHE_BUILD", ROOT / "build")).resolve()
 CLOCHE = BUILD / "cloche"
@@ -158,7 +160,7 @@ def census():
         "groups": sorted(groups),
         "processes": processes,
         "mounts": mounts,
-        "records": [name for name in listing("/run/cloche") if name != "costs.json"],
+        "records": [f"box-{number}" for number in records.taken()],
         "directories": listing("/var/lib/cloche/box"),
         "namespaces": listing("/run/netns"),
         "temporary": [name for name in listing("/tmp") if name.startswith("cloche-")],

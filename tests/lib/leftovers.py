@@ -1,9 +1,9 @@
 """What a test left on the host, on a machine where other boxes may run at the same time."""
 import collections
-import fcntl
 import time
 
 import box
+import records
 
 UID_BASE = 0x7d000000  # of the boxes that root starts
 
@@ -23,17 +23,9 @@ def belongs_to_the_living(item):
     if kind == "temporary":
         return True  # of other users and other suites: root's boxes have nothing in /tmp
     if kind == "processes":
-        number = what[2] - UID_BASE
-    else:
-        number = str(what).rsplit("-", 1)[-1]
-    try:
-        with open(f"/run/cloche/box-{number}") as record:
-            fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
-    return False
+        return records.is_owned(what[2] - UID_BASE)
+    number = str(what).rsplit("-", 1)[-1]
+    return number.isdigit() and records.is_owned(int(number))
 
 
 def leftovers(before, seconds=3):

@@ -85,9 +85,42 @@ static void put_directory(const char *directory, const char *name)
     put_file(path, "content");
 }
 
-static void record_name(int number, char *into, size_t size)
+static int open_records(void)
 {
-    snprintf(into, size, "box-%d", number);
+    char path[512];
+    must(file_make_directories(state_path, 0700) == 0);
+    snprintf(path, sizeof path, "%s/boxes", state_path);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    must(fd >= 0);
+    return fd;
+}
+
+static bool is_taken(int number)
+{
+    int fd = open_records();
+    char byte = 0;
+    must(pread(fd, &byte, 1, number) >= 0);
+    close(fd);
+    return byte != 0;
+}
+
+static int taken(void)
+{
+    int fd = open_records(), count = 0;
+    char bytes[65536];
+    ssize_t length = pread(fd, bytes, sizeof bytes, 0);
+    for (ssize_t i = 0; i < length; i++)
+        count += bytes[i] != 0;
+    close(fd);
+    return count;
+}
+
+/* As a box whose owner was killed leaves it. */
+static void leave_taken(int number)
+{
+    int fd = open_records();
+    must(pwrite(fd, "\1", 1, number) == 1);
+    close(fd);
 }
 
 static void box_name(int number, char *into, size_t size)
@@ -108,13 +141,12 @@ static void take_body(void *data)
     must(!record.identity.has_uid && record.identity.directory_fd == -1 && !record.identity.directory[0]);
     box_name(record.number, name, sizeof name);
     must(strcmp(record.identity.name, name) == 0);
-    record_name(record.number, name, sizeof name);
-    must(is_there(state_path, name) && entries_in(state_path) == 1);
+    must(is_taken(record.number) && taken() == 1);
     must(fcntl(record.lock_fd, F_GETFD) & FD_CLOEXEC);
     struct stat status;
     must(stat(state_path, &status) == 0 && (status.st_mode & 0777) == 0700);
     must(record_give_back(&record) == 0);
-    must(entries_in(state_path) == 0);
+    must(taken() == 0);
     must(record_give_back(&record) == 0);
     must(open_descriptors() == before);
 }
@@ -145,11 +177,11 @@ static void several_body(void *data)
         for (int j = 0; j < i; j++)
             must(records[j].number != records[i].number);
     }
-    must(entries_in(state_path) == 20);
+    must(taken() == 20);
     must(reap().boxes == 0);
     for (int i = 0; i < 20; i++)
         must(record_give_back(&records[i]) == 0);
-    must(entries_in(state_path) == 0);
+    must(taken() == 0);
 }
 
 static void boxes_of_one_owner_have_numbers_of_their_own(void **state)
@@ -169,7 +201,7 @@ static void directory_body(void *data)
     must(strncmp(record.identity.directory, boxes_path, strlen(boxes_path)) == 0);
     put_directory(record.identity.directory, "output");
     must(record_give_back(&record) == 0);
-    must(entries_in(boxes_path) == 0 && entries_in(state_path) == 0);
+    must(entries_in(boxes_path) == 0 && taken() == 0);
 }
 
 static void private_directory_goes_with_the_record(void **state)
@@ -233,10 +265,10 @@ static void dead_owner_body(void *data)
     become_owner(data);
     start_owner(true, false);
     start_owner(false, false);
-    must(entries_in(state_path) == 2 && entries_in(boxes_path) == 1);
+    must(taken() == 2 && entries_in(boxes_path) == 1);
     struct reap_report report = reap();
     must(report.boxes == 2 && report.directories == 1 && report.failures == 0 && report.groups == 0);
-    must(entries_in(state_path) == 0 && entries_in(boxes_path) == 0);
+    must(taken() == 0 && entries_in(boxes_path) == 0);
     report = reap();
     must(report.boxes == 0 && report.directories == 0);
 }
@@ -251,10 +283,10 @@ static void living_owner_body(void *data)
     become_owner(data);
     pid_t owner = start_owner(true, true);
     must(reap().boxes == 0);
-    must(entries_in(state_path) == 1 && entries_in(boxes_path) == 1);
+    must(taken() == 1 && entries_in(boxes_path) == 1);
     must(kill(owner, SIGKILL) == 0 && waitpid(owner, NULL, 0) == owner);
     must(reap().boxes == 1);
-    must(entries_in(state_path) == 0 && entries_in(boxes_path) == 0);
+    must(taken() == 0 && entries_in(boxes_path) == 0);
 }
 
 static void living_owner_is_left_alone_until_he_is_killed(void **state)
@@ -267,15 +299,13 @@ static void meeting_body(void *data)
     become_owner(data);
     struct record record;
     char name[64];
-    must(file_make_directories(state_path, 0700) == 0);
-    record_name(first_number(), name, sizeof name);
-    put_file(state_path, name);
+    leave_taken(first_number());
     box_name(first_number(), name, sizeof name);
     put_directory(boxes_path, name);
     take(&record);
     must(record.number == first_number());
     must(entries_in(boxes_path) == 0);
-    must(record_give_back(&record) == 0 && entries_in(state_path) == 0);
+    must(record_give_back(&record) == 0 && taken() == 0);
 }
 
 static void leftover_that_is_met_is_swept_and_its_number_taken(void **state)
@@ -292,12 +322,8 @@ static void held_body(void *data)
     pid_t holder = fork();
     must(holder >= 0);
     if (holder == 0) { /* holds the very number that we would take */
-        char name[64], path[300];
-        must(file_make_directories(state_path, 0700) == 0);
-        record_name(number, name, sizeof name);
-        snprintf(path, sizeof path, "%s/%s", state_path, name);
-        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        must(fd >= 0 && flock(fd, LOCK_EX) == 0 && write(ready[1], "x", 1) == 1);
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = number, .l_len = 1};
+        must(fcntl(open_records(), F_OFD_SETLK, &lock) == 0 && write(ready[1], "x", 1) == 1);
         (void)!read(done[0], &byte, 1);
         _exit(0);
     }
@@ -328,7 +354,7 @@ static void orphan_body(void *data)
     put_directory(boxes_path, name); /* a kill between removing the record and the directory */
     struct reap_report report = reap();
     must(report.boxes == 1 && report.directories == 1);
-    must(entries_in(boxes_path) == 0 && entries_in(state_path) == 0);
+    must(entries_in(boxes_path) == 0 && taken() == 0);
 }
 
 static void directory_without_a_record_is_reaped(void **state)
@@ -349,7 +375,7 @@ static void stranger_body(void *data)
     }
     struct reap_report report = reap();
     must(report.boxes == 0 && report.failures == 0);
-    must(entries_in(boxes_path) == 8 && entries_in(state_path) == 0);
+    must(entries_in(boxes_path) == 8 && taken() == 0);
 }
 
 static void names_that_are_not_ours_are_left_alone(void **state)
@@ -441,12 +467,10 @@ static void record_is_a_link_body(void *data)
 {
     const struct scratch *scratch = data;
     become_owner(scratch);
-    char name[64];
     must(file_make_directories(state_path, 0700) == 0);
     put_file(scratch->path, "target");
-    record_name(first_number(), name, sizeof name);
     char path[300];
-    snprintf(path, sizeof path, "%s/%s", state_path, name);
+    snprintf(path, sizeof path, "%s/boxes", state_path);
     must(symlink("../../target", path) == 0);
     struct record record;
     struct error err = {0};
@@ -478,7 +502,7 @@ static void long_path_body(void *data)
     }
     must(entries_in(scratch_path(scratch, "tmp")) == 1); /* a cut path would be beside it */
     must(record_give_back(&record) == 0);
-    must(entries_in(state_path) == 0);
+    must(taken() == 0);
 }
 
 static void long_path_is_not_cut_to_another(void **state)
@@ -490,6 +514,7 @@ static void long_path_is_not_cut_to_another(void **state)
 
 static void root_in_namespaces(void)
 {
+    snprintf(state_path, sizeof state_path, "/run/cloche");
     must(getpid() == 1); /* so that no signal of the code under test can reach the host */
     struct record record, dead;
     struct stat status;
@@ -499,8 +524,7 @@ static void root_in_namespaces(void)
     must(strncmp(record.identity.directory, "/var/lib/cloche/box/", 20) == 0);
     must(stat(record.identity.directory, &status) == 0 &&
          (status.st_mode & 0766) == 0700); /* at most to pass */
-    must(record_give_back(&record) == 0 && entries_in("/run/cloche") == 0 &&
-         entries_in("/var/lib/cloche/box") == 0);
+    must(record_give_back(&record) == 0 && taken() == 0 && entries_in("/var/lib/cloche/box") == 0);
     /* A process of a dead owner's box is known by its uid alone. */
     take(&dead);
     uid_t uid = dead.identity.uid;
@@ -521,7 +545,7 @@ static void root_in_namespaces(void)
     int ended = 0;
     must(report.boxes == 1 && report.failures == 0);
     must(waitpid(guest, &ended, 0) == guest && WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL);
-    must(entries_in("/run/cloche") == 0);
+    must(taken() == 0);
     _exit(0);
 }
 

@@ -240,7 +240,7 @@ int fork_server_fork(struct box *parent, struct box *child, const struct fork_re
                      struct result *result, struct error *err)
 {
     scope_launch launch = LAUNCH_UNSET;
-    scope_fd ruleset = -1;
+    scope_place_rules rules = PLACE_RULES_UNSET;
     child->landlock_abi = parent->landlock_abi;
     bool own_uid = child->identity->has_uid && !hardening_removed(box_uid);
     scope_plan_lists lists = {.flags = PLAN_FORKED | (own_uid ? PLAN_OWN_UID : 0) |
@@ -251,7 +251,13 @@ int fork_server_fork(struct box *parent, struct box *child, const struct fork_re
     if (status == 0)
         status = launch_write_plan(child, &lists, &launch, err);
     if (status == 0)
-        status = place_furnish(child, &ruleset, err);
+        status = place_rules_open(child, &rules, err);
+    if (status == 0)
+        status = place_grant_trees(child, &rules, err);
+    if (status == 0)
+        status = place_furnish(child, &rules, err);
+    if (status == 0)
+        status = place_write_code(child, err);
     if (status < 0)
         return status;
     pthread_mutex_lock(&parent->family->forking);
@@ -260,7 +266,7 @@ int fork_server_fork(struct box *parent, struct box *child, const struct fork_re
         status = make_copy(parent, child, &launch, request, err);
     pthread_mutex_unlock(&parent->family->forking);
     if (status == 0)
-        status = make_box(parent, child, &launch, ruleset, err);
+        status = make_box(parent, child, &launch, rules.ruleset_fd, err);
     if (status < 0 && child->pid > 0) { /* whoever waits for its end must find it among our children */
         process_pidfd_kill(child->pidfd, SIGKILL);
         await_adoption(child, NULL);

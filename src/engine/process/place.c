@@ -193,30 +193,41 @@ int place_show_inputs(struct box *box, struct error *err)
     return place_grants(box, &none, err);
 }
 
-static int list_view(struct box *box, struct plan_lists *lists)
+static int list_trees(struct plan_lists *lists)
+{
+    int status = 0;
+    for (size_t i = 0; status == 0 && host_view_trees[i]; i++)
+        status = string_list_print(&lists->read_paths, "/%s", host_view_trees[i]);
+    return status;
+}
+
+static int list_files(struct plan_lists *lists)
 {
     static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                           "/dev/urandom"};
     static const char *const facts[] = {"/proc/cpuinfo",     "/proc/meminfo",          "/proc/stat",
                                         "/proc/loadavg",     "/proc/uptime",           "/proc/version",
                                         "/proc/filesystems", "/sys/devices/system/cpu"};
-    static const char *const private_write[] = {"tmp", "home", "output"}, *const private_read[] = {"code",
-                                                                                                   "input"};
     int status = 0;
-    for (size_t i = 0; status == 0 && host_view_trees[i]; i++)
-        status = string_list_print(&lists->read_paths, "/%s", host_view_trees[i]);
     for (size_t i = 0; status == 0 && host_view_etc[i]; i++)
         status = string_list_print(&lists->read_paths, "/etc/%s", host_view_etc[i]);
     for (size_t i = 0; status == 0 && i < sizeof facts / sizeof *facts; i++)
         status = string_list_add(&lists->read_paths, facts[i]);
     for (size_t i = 0; status == 0 && i < sizeof devices / sizeof *devices; i++)
         status = string_list_add(&lists->device_paths, devices[i]);
-    for (size_t i = 0; status == 0 && i < sizeof private_write / sizeof *private_write; i++)
-        status = string_list_print(&lists->write_paths, "%s/%s", box->identity->directory, private_write[i]);
-    for (size_t i = 0; status == 0 && i < sizeof private_read / sizeof *private_read; i++)
+    return status;
+}
+
+static int list_own(const struct box *box, struct plan_lists *lists)
+{
+    static const char *const writable[] = {"tmp", "home", "output"}, *const readable[] = {"code", "input"};
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < sizeof writable / sizeof *writable; i++)
+        status = string_list_print(&lists->write_paths, "%s/%s", box->identity->directory, writable[i]);
+    for (size_t i = 0; status == 0 && i < sizeof readable / sizeof *readable; i++)
         status =
             string_list_print(hardening_removed(code_read_only) ? &lists->write_paths : &lists->read_paths,
-                              "%s/%s", box->identity->directory, private_read[i]);
+                              "%s/%s", box->identity->directory, readable[i]);
     return status;
 }
 
@@ -229,7 +240,7 @@ static int list_view_of_zygote(const struct box *box, struct plan_lists *lists)
     return status < 0 ? status : string_list_add(&lists->read_paths, "/proc");
 }
 
-static int build_ruleset(const struct box *box, const struct plan_lists *lists, struct error *err)
+static int grant_all(const struct box *box, int ruleset_fd, const struct plan_lists *lists, struct error *err)
 {
     const struct landlock_paths groups[] = {
         {lists->read_paths.items, lists->read_paths.count, LANDLOCK_READ_EXEC},
@@ -237,34 +248,67 @@ static int build_ruleset(const struct box *box, const struct plan_lists *lists, 
         {lists->device_paths.items, lists->device_paths.count, LANDLOCK_DEVICE},
     };
     const char *path = NULL;
-    int ruleset = landlock_ruleset_build(box->landlock_abi, groups, sizeof groups / sizeof *groups, &path);
-    return ruleset < 0 ? error_layer(err, "landlock", ruleset, "cannot make the file rules%s%s",
-                                     path ? " for " : "", path ? path : "")
-                       : ruleset;
+    if (ruleset_fd < 0)
+        return 0;
+    int status = landlock_ruleset_grant_all(ruleset_fd, box->landlock_abi, groups,
+                                            sizeof groups / sizeof *groups, &path);
+    return status < 0 ? error_layer(err, "landlock", status, "cannot make the file rules%s%s",
+                                    path ? " for " : "", path ? path : "")
+                      : 0;
 }
 
-int place_furnish(struct box *box, int *ret_ruleset, struct error *err)
+int place_rules_open(const struct box *box, struct place_rules *rules, struct error *err)
 {
-    scope_plan_lists lists = {0};
-    *ret_ruleset = -1;
-    int status = make_private_places(box);
-    if (status == 0 && box->program->code_name) {
-        scope_fd code = openat(box->scratch_fd, "code", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        mode_t mode = box->program->code_executable ? 0555 : 0444;
-        status = code < 0 ? -errno
-                          : write_private_file(code, box->program->code_name, box->program->code.data,
-                                               box->program->code.length,
-                                               hardening_removed(code_read_only) ? mode | 0222 : mode);
-    }
+    if (hardening_removed(landlock) && hardening_removed(landlock_scope))
+        return 0;
+    if (list_trees(&rules->trees) < 0)
+        return error_host(err, -ENOMEM, "no memory for the file rules");
+    rules->ruleset_fd = landlock_ruleset_of_box(box->landlock_abi);
+    return rules->ruleset_fd < 0 ? error_layer(err, "landlock", rules->ruleset_fd, "cannot make file rules")
+                                 : 0;
+}
+
+void place_rules_close(struct place_rules *rules)
+{
+    scope_close_fd(&rules->ruleset_fd);
+    plan_lists_free(&rules->trees);
+}
+
+int place_grant_trees(const struct box *box, const struct place_rules *rules, struct error *err)
+{
+    return grant_all(box, rules->ruleset_fd, &rules->trees, err);
+}
+
+int place_furnish(struct box *box, const struct place_rules *rules, struct error *err)
+{
+    scope_plan_lists own = {0};
+    int status = box->identity->make_directory(box->identity, err);
+    if (status < 0)
+        return status;
+    box->scratch_fd = fcntl(box->identity->directory_fd, F_DUPFD_CLOEXEC, 0);
+    status = box->scratch_fd < 0 ? -errno : make_private_places(box);
     if (status == 0)
-        status = list_view(box, &lists);
+        status = list_files(&own);
+    if (status == 0)
+        status = list_own(box, &own);
     if (status == 0 && fork_server_is_zygote(box))
-        status = list_view_of_zygote(box, &lists);
+        status = list_view_of_zygote(box, &own);
     if (status < 0)
         return error_host(err, status, "cannot furnish the private directory %s", box->identity->directory);
-    status = place_grants(box, &lists, err);
-    if (status < 0 || (hardening_removed(landlock) && hardening_removed(landlock_scope)))
-        return status;
-    *ret_ruleset = build_ruleset(box, &lists, err);
-    return *ret_ruleset < 0 ? *ret_ruleset : 0;
+    status = place_grants(box, &own, err);
+    return status < 0 ? status : grant_all(box, rules->ruleset_fd, &own, err);
+}
+
+int place_write_code(const struct box *box, struct error *err)
+{
+    const struct program *program = box->program;
+    if (!program->code_name)
+        return 0;
+    scope_fd code = openat(box->scratch_fd, "code", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    mode_t mode = program->code_executable ? 0555 : 0444;
+    int status = code < 0
+                     ? -errno
+                     : write_private_file(code, program->code_name, program->code.data, program->code.length,
+                                          hardening_removed(code_read_only) ? mode | 0222 : mode);
+    return status < 0 ? error_host(err, status, "cannot put the code into %s", box->identity->directory) : 0;
 }

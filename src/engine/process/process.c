@@ -42,29 +42,31 @@ static const char *process_path_of(const struct box *box, const char *which, cha
     return into;
 }
 
-/* The rules are made while init is being started, and given to it. */
-static int furnish(struct box *box, struct error *err)
+/* While init is being started. */
+static int furnish(struct box *box, const struct place_rules *rules, struct error *err)
 {
-    scope_fd ruleset = -1;
-    int status = place_furnish(box, &ruleset, err);
+    int status = place_furnish(box, rules, err);
     if (status < 0)
         return status;
     char order = INIT_ENTER;
-    status = process_send(box->control_fd, &order, 1, ruleset);
+    status = process_send(box->control_fd, &order, 1, rules->ruleset_fd);
     /* An init that has failed meanwhile says why itself. */
-    return status < 0 && status != -EPIPE ? error_host(err, status, "cannot give init its file rules") : 0;
+    if (status < 0 && status != -EPIPE)
+        return error_host(err, status, "cannot give init its file rules");
+    return place_write_code(box, err); /* the program waits for the word to go */
 }
 
-__attribute__((noreturn)) static void child_main(const struct box *box, struct launch *launch)
+__attribute__((noreturn)) static void child_main(const struct box *box, const struct place_rules *rules,
+                                                 struct launch *launch)
 {
     struct error err = {0};
-    int status = 0;
+    int status = place_grant_trees(box, rules, &err);
     /* What boxes are forked from gives each a user of its own; its filter bounds which (guest/init/layers.c).
      */
     bool gives_users = fork_server_gives_users(box);
     if (!hardening_removed(new_session))
         setsid();
-    if (gives_users &&
+    if (status == 0 && gives_users &&
         ((status = capabilities_inherit(GIVEN_CAPABILITIES)) < 0 || prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0))
         error_layer(&err, "capabilities", status < 0 ? status : -errno,
                     "cannot keep what gives boxes their users");
@@ -148,7 +150,7 @@ static int64_t count_threads_of_caller(void)
     return threads + 64;
 }
 
-static int start_init(struct box *box, bool own_uid, struct error *err)
+static int start_init(struct box *box, bool own_uid, const struct place_rules *rules, struct error *err)
 {
     scope_launch launch = LAUNCH_UNSET;
     const struct plan_lists no_paths = {.flags = PLAN_LANDLOCK | PLAN_RULESET_COMES |
@@ -164,7 +166,7 @@ static int start_init(struct box *box, bool own_uid, struct error *err)
     if (pid < 0)
         return error_host(err, pid, "cannot start a process");
     if (pid == 0)
-        child_main(box, &launch);
+        child_main(box, rules, &launch);
     process_place_elsewhere(pid, NULL); /* it becomes init while we furnish its place */
     box->pid = ((struct watchdog *)box->engine_data)->init = pid;
     status = living_add(pid);
@@ -177,9 +179,8 @@ int process_prepare(struct box *box, struct error *err)
     struct watchdog *watchdog = calloc(1, sizeof *watchdog);
     box->is_watched = true;
     box->engine_data = watchdog;
-    box->scratch_fd = fcntl(box->identity->directory_fd, F_DUPFD_CLOEXEC, 0);
-    if (!watchdog || box->scratch_fd < 0)
-        return error_host(err, watchdog ? -errno : -ENOMEM, "cannot start a box");
+    if (!watchdog)
+        return error_host(err, -ENOMEM, "cannot start a box");
     box->threads_beside = own_uid ? 0 : count_threads_of_caller();
     /* Init has the box's uid too: where Landlock does not keep signals from it, the supervisor does. */
     bool apart = (own_uid && box->landlock_abi >= 6) || hardening_removed(box_uid);
@@ -197,15 +198,18 @@ int process_prepare(struct box *box, struct error *err)
 
 static int process_start(struct box *box, struct result *result, struct error *err)
 {
+    scope_place_rules rules = PLACE_RULES_UNSET;
     int status = check_possible(box, err);
     if (status == 0)
         status = process_prepare(box, err);
     if (status == 0 && fork_server_is_zygote(box))
         status = fork_server_prepare(box, err);
     if (status == 0)
-        status = start_init(box, box->identity->has_uid && !hardening_removed(box_uid), err);
+        status = place_rules_open(box, &rules, err);
     if (status == 0)
-        status = furnish(box, err);
+        status = start_init(box, box->identity->has_uid && !hardening_removed(box_uid), &rules, err);
+    if (status == 0)
+        status = furnish(box, &rules, err);
     if (status < 0)
         return status;
     status = launch_await_verified(box, 20000, NULL, NULL, err);

@@ -310,6 +310,14 @@ void cgroup_usage_read(const struct cgroup *group, struct cgroup_usage *ret)
         ret->memory_peak_bytes = ret->memory_bytes;
 }
 
+int64_t cgroup_pids_now(const struct cgroup *group)
+{
+    for (int i = 0; i < CGROUP_USAGE_ROWS && group->version != CGROUP_NONE; i++)
+        if (usage_rows(group)[i].place == offsetof(struct cgroup_usage, pids_now))
+            return usage_read_row(group->usage_fd[i], &usage_rows(group)[i], -1);
+    return -1;
+}
+
 bool cgroup_exists(const struct cgroup *group)
 {
     char path[400];
@@ -391,13 +399,18 @@ static int group_remove_directory(const struct cgroup *group, int controller)
     return -EBUSY;
 }
 
-int cgroup_destroy(struct cgroup *group)
+void cgroup_read_no_more(struct cgroup *group)
 {
-    int result = 0;
     for (int i = 0; i < CGROUP_CONTROLLERS; i++)
         scope_close_fd(&group->join_fd[i]);
     for (int i = 0; i < CGROUP_USAGE_ROWS; i++)
         scope_close_fd(&group->usage_fd[i]);
+}
+
+int cgroup_destroy(struct cgroup *group)
+{
+    int result = 0;
+    cgroup_read_no_more(group);
     for (int i = 0; i < CGROUP_CONTROLLERS && group->version != CGROUP_NONE; i++) {
         if (!group->base[i][0] || (group->version == CGROUP_V2 && i != CGROUP_MEMORY))
             continue;

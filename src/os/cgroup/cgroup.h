@@ -108,6 +108,10 @@ struct cgroup_usage {
 /* Opens the files of usage ahead: a first open in the group's directory costs ten times a read. */
 int cgroup_usage_open(struct cgroup *group, struct error *err);
 void cgroup_usage_read(const struct cgroup *group, struct cgroup_usage *ret);
+int64_t cgroup_pids_now(const struct cgroup *group); /* -1: it cannot be told */
+
+/* Closes those and the ones that children join by: what is left to do with the group is to end it. */
+void cgroup_read_no_more(struct cgroup *group);
 
 /* A descriptor that becomes ready (for *ret_events) when the group runs out of memory, or -1. */
 int cgroup_watch_oom(const struct cgroup *group, short *ret_events);

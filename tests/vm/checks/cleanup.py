@@ -16,6 +16,14 @@ def listing(path):
         return []
 
 
+def taken(path):
+    """The numbers of boxes that are in use: a byte for each (src/keeper/record.h)."""
+    try:
+        return [number for number, byte in enumerate(pathlib.Path(path).read_bytes()) if byte]
+    except OSError:
+        return []
+
+
 def census():
     """Groups, processes, records and directories of boxes, of whoever runs this."""
     if os.geteuid() == 0:
@@ -24,7 +32,7 @@ def census():
         state, boxes = os.environ["XDG_RUNTIME_DIR"] + "/cloche", f"/tmp/cloche-{os.geteuid()}-box"
         groups = "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service/app.slice/cloche"
     return {"groups": [f"{groups}/{name}" for name in listing(groups) if name.startswith("box-")], "processes": processes(),
-            "records": [name for name in listing(state) if name.startswith("box-")], "directories": listing(boxes),
+            "records": taken(f"{state}/boxes"), "directories": listing(boxes),
             "mounts": pathlib.Path("/proc/self/mountinfo").read_text().count("\n")}
 
 
