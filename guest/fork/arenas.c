@@ -44,7 +44,7 @@ void *cloche_arena_take(void *context, size_t size)
         unused += ARENA;
         return arena;
     }
-    return memory_map(size, 0);
+    return memory_map(size, MEMORY_PRIVATE);
 }
 
 __attribute__((visibility("default"))) void cloche_arena_give(void *context, void *arena, size_t size);
@@ -66,7 +66,7 @@ void cloche_arena_give(void *context, void *arena, size_t size)
 __attribute__((visibility("default"))) int cloche_arenas_begin(void);
 int cloche_arenas_begin(void)
 {
-    char *mapped = memory_map(STRETCH + HUGE, MAP_NORESERVE_);
+    char *mapped = memory_map(STRETCH + HUGE, MEMORY_PRIVATE | MAP_NORESERVE_);
     if (!mapped)
         return 0;
     stretch = unused = kept = memory_align(mapped);

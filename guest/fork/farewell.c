@@ -6,6 +6,7 @@
  * no longer. It takes our word for it, and ends the box; what is said here, and is not so, is nobody's loss
  * but the program's. */
 #include "os/raw.h"
+#include "pages.h"
 #include "plan.h"
 
 #include <linux/prctl.h>
@@ -14,6 +15,7 @@
 __attribute__((visibility("default"))) void cloche_farewell(int code);
 void cloche_farewell(int code)
 {
+    pages_end_trial();
     char name[16] = INIT_FAREWELL;
     unsigned at = sizeof INIT_FAREWELL - 1;
     for (int unit = 100; unit > 0; unit /= 10)

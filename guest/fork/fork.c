@@ -430,10 +430,12 @@ static void refuse(int channel)
  * two forks has to be copied again, and breaks a huge one. Returns 0 in a copy, and 1 when the host is gone.
  */
 __attribute__((visibility("default"))) long cloche_zygote(int channel, int *thread_id, int landlock_abi,
-                                                          int is_plain);
-long cloche_zygote(int channel, int *thread_id, int landlock_abi, int is_plain)
+                                                          int is_plain, const int *trial_ends);
+long cloche_zygote(int channel, int *thread_id, int landlock_abi, int is_plain, const int *trial_ends)
 {
     static struct order order;
+    if (pages_try(trial_ends, channel))
+        return 0;
     while (take_order(channel, &order)) {
         long result = fork_interpreter(&order, thread_id, landlock_abi, is_plain);
         if (result == 0)

@@ -7,12 +7,14 @@
 
 enum { HUGE = 2 << 20 };
 
-/* Zeroed, private, to be read and written; NULL: none is to be had. */
-static inline void *memory_map(size_t size, long more_flags)
+enum { MEMORY_SHARED = 1, MEMORY_PRIVATE = 2 };
+
+/* Zeroed, to be read and written; shared: with the forks that there will be. NULL: none is to be had. */
+static inline void *memory_map(size_t size, long flags)
 {
-    enum { READ_WRITE = 3, PRIVATE_ANONYMOUS = 0x22 };
+    enum { READ_WRITE = 3, ANONYMOUS = 0x20 };
     register long r9 __asm__("r9") = 0;
-    register long r10 __asm__("r10") = PRIVATE_ANONYMOUS | more_flags;
+    register long r10 __asm__("r10") = ANONYMOUS | flags;
     register long r8 __asm__("r8") = -1;
     long result;
     __asm__ volatile("syscall"

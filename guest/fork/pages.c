@@ -2,36 +2,50 @@
  *
  * A copy shares its memory with the zygote until it writes: then each page is copied in a fault of its own.
  * Of files, its program's code among them, it has no pages at all until it uses them. Which pages those are
- * is known from a fork that was made to find out (guest/python/cloche/pages.py). A new one has them made
- * ready in few calls, while it waits for its box to be made. */
+ * is known from a trial: a copy of the very state that all forks begin with, without a line of the
+ * interpreter's in between, or it would find its free memory elsewhere. A new fork has them made ready in few
+ * calls, while it waits for its box to be made. */
 #include "pages.h"
 
+#include "memory.h"
 #include "os/raw.h"
 
+#include <stdint.h>
 #include <sys/syscall.h>
 
-enum { MADV_POPULATE_READ_ = 22, MADV_POPULATE_WRITE_ = 23, PAGE = 4096, CHUNK = 4096, ENTRIES = CHUNK / 8 };
+enum {
+    MADV_POPULATE_READ_ = 22,
+    MADV_POPULATE_WRITE_ = 23,
+    PAGE = 4096,
+    CHUNK = 4096,
+    ENTRIES = CHUNK / 8,
+    STRETCHES_MAX = 8192,
+};
+
+struct stretch {
+    uint64_t start, length; /* whole pages */
+    uint64_t advice;        /* for madvise: to have them for writing, or for reading */
+};
+
+struct found {
+    long count;
+    struct stretch stretches[STRETCHES_MAX];
+};
 
 /* Of an entry in /proc/self/pagemap. */
 #define PRESENT     (UINT64_C(1) << 63)
 #define FILE_BACKED (UINT64_C(1) << 61)
 #define EXCLUSIVE   (UINT64_C(1) << 56)
 
-static const struct stretch *remembered; /* the zygote's, in every fork; never written to again */
-static long remembered_count;
-
-void cloche_pages_remember(const struct stretch *stretches, long count)
-{
-    remembered = stretches;
-    remembered_count = count;
-}
+static const struct found *remembered; /* the zygote's, in every fork; never written to again */
+static struct found *reported;         /* in a trial: shared with the zygote */
 
 /* What fails costs only time: the fault comes later. */
 void pages_take(void)
 {
-    for (long i = 0; i < remembered_count; i++)
-        raw_call(SYS_madvise, (long)remembered[i].start, (long)remembered[i].length,
-                 (long)remembered[i].advice, 0, 0);
+    for (long i = 0; remembered && i < remembered->count; i++)
+        raw_call(SYS_madvise, (long)remembered->stretches[i].start, (long)remembered->stretches[i].length,
+                 (long)remembered->stretches[i].advice, 0, 0);
 }
 
 struct listing {
@@ -89,8 +103,9 @@ static void take_character(struct listing *listing, struct line *line, char c)
     }
 }
 
-/* Nothing of the interpreter is used for it: what it would write to is not to be counted. */
-long cloche_pages_list(struct stretch *into, long room)
+/* The memory that this process shares with no other, and what it has used of files. Nothing of the
+ * interpreter is used for it: what it would write to is not to be counted. */
+static long list_pages(struct stretch *into, long room)
 {
     static char text[CHUNK];
     long maps = raw_call(SYS_open, RAW("/proc/self/maps"), 0, 0, 0, 0);
@@ -103,4 +118,54 @@ long cloche_pages_list(struct stretch *into, long room)
     raw_call(SYS_close, maps, 0, 0, 0, 0);
     raw_call(SYS_close, pagemap, 0, 0, 0, 0);
     return listing.count;
+}
+
+/* A copy for ourselves: what is shared with one fork would be with all. */
+static void remember(const struct found *found)
+{
+    struct found *own = memory_map(sizeof *own, MEMORY_PRIVATE);
+    if (!own)
+        return;
+    own->count = found->count;
+    for (long i = 0; i < found->count; i++)
+        own->stretches[i] = found->stretches[i];
+    remembered = own;
+}
+
+static void hear_nothing(const int *ends, int channel)
+{
+    long nowhere = raw_call(SYS_open, RAW("/dev/null"), 1 /* to write */, 0, 0, 0);
+    raw_call(SYS_dup2, nowhere, 1, 0, 0, 0);
+    raw_call(SYS_dup2, nowhere, 2, 0, 0, 0);
+    raw_call(SYS_close, nowhere, 0, 0, 0, 0);
+    raw_call(SYS_dup2, ends[0], channel, 0, 0, 0);
+    raw_call(SYS_close, ends[0], 0, 0, 0, 0); /* the other stays, or nobody would be there to speak to */
+}
+
+int pages_try(const int *ends, int channel)
+{
+    struct found *found = memory_map(sizeof *found, MEMORY_SHARED);
+    long pid = found ? raw_call(SYS_fork, 0, 0, 0, 0, 0) : -1;
+    if (pid == 0) {
+        reported = found;
+        hear_nothing(ends, channel);
+        return 1;
+    }
+    for (int i = 0; i < 2; i++)
+        raw_call(SYS_close, ends[i], 0, 0, 0, 0);
+    while (pid > 0 && raw_call(SYS_wait4, pid, 0, 0, 0, 0) == -4 /* EINTR */)
+        ;
+    if (found && found->count > 0 && found->count <= STRETCHES_MAX)
+        remember(found);
+    if (found)
+        raw_call(SYS_munmap, RAW(found), sizeof *found, 0, 0, 0);
+    return 0;
+}
+
+void pages_end_trial(void)
+{
+    if (!reported)
+        return;
+    reported->count = list_pages(reported->stretches, STRETCHES_MAX);
+    raw_call(SYS_exit_group, 0, 0, 0, 0, 0);
 }

@@ -1,20 +1,14 @@
 /* The pages that every fork of a zygote uses, made ready ahead. */
 #pragma once
 
-#include <stdint.h>
+/* Before the first fork: has a trial do what forks do, up to the end of a program that is heard nowhere. In
+ * place of `channel` it has the first of `ends`, where its orders wait; the second is their other end. Both
+ * are closed. True in the trial, which goes on as a fork does. In the zygote it has ended by then, and its
+ * pages are known. */
+__attribute__((visibility("hidden"))) int pages_try(const int *ends, int channel);
 
-struct stretch {
-    uint64_t start, length; /* whole pages */
-    uint64_t advice;        /* for madvise: to have them for writing, or for reading */
-};
-
-/* Lists the memory that this process shares with no other, and what it has used of files. Returns how many
- * stretches there are, at most `room`. */
-__attribute__((visibility("default"))) long cloche_pages_list(struct stretch *into, long room);
-
-/* The list must stay. */
-__attribute__((visibility("default"))) void cloche_pages_remember(const struct stretch *stretches,
-                                                                  long count);
+/* At the end of a program: does not return in a trial. */
+__attribute__((visibility("hidden"))) void pages_end_trial(void);
 
 /* Has them made ready now, in a fork. */
 __attribute__((visibility("hidden"))) void pages_take(void);

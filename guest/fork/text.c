@@ -25,7 +25,7 @@ static void copy(void *to, const void *from, size_t length)
 /* We are not in what is exchanged: between the two we only wait for the kernel. */
 static int move_chunk(char *chunk)
 {
-    char *room = memory_map(2 * HUGE, 0);
+    char *room = memory_map(2 * HUGE, MEMORY_PRIVATE);
     if (!room)
         return 0;
     char *aligned = memory_align(room);

@@ -54,6 +54,7 @@ struct pool {
     struct shelf shelves[KIND_COUNT];
     int running;
     int64_t last_run_us;
+    struct shelf *last_shelf; /* of it; NULL: there was none */
     bool has_failed;
     struct error failure;
 };
@@ -362,6 +363,7 @@ static int take(struct shelf *shelf, int queued, struct spare **ret, struct erro
     bool can_fork = stock->kind->is_forked;
     pthread_mutex_lock(&pool->lock);
     pool->last_run_us = clock_monotonic_us();
+    pool->last_shelf = shelf;
     stock_count_arrival(stock, queued, pool->last_run_us);
     struct spare *dead, *spare = take_living(stock, &dead);
     stock->hits += spare != NULL;
@@ -393,6 +395,16 @@ static int take(struct shelf *shelf, int queued, struct spare **ret, struct erro
         (*ret)->is_alone = pool->running == 1;
     pthread_mutex_unlock(&pool->lock);
     return status < 0 ? -EAGAIN : 0;
+}
+
+void pool_expect(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    bool can_fork = pool->last_shelf && pool->last_shelf->stock.kind->is_forked;
+    struct spare *next = can_fork && pool->running == 0 ? pool->last_shelf->stock.spares : NULL;
+    if (next)
+        spare_expect(next);
+    pthread_mutex_unlock(&pool->lock);
 }
 
 /* Like keeper_run. -EAGAIN: it could not be had from the pool, and nothing of it ran. */

@@ -49,6 +49,10 @@ int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *
 int pool_serve_cold(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
                     struct error *err);
 
+/* A request has come whose kind is not known yet: if nothing else runs, a spare like the last run's gets
+ * ready for it meanwhile, because what it is made of has left the caches long ago. */
+void pool_expect(struct pool *pool);
+
 /* A conversation starts: have so many spares of python more ready than demand asks for, for a while. */
 void pool_hint(struct pool *pool, int spares);
 

@@ -37,7 +37,8 @@ struct connection {
     struct connection *next;
     struct service *service;
     int fd;
-    bool is_inside; /* given by the server: paths of its choice are refused */
+    bool is_inside;   /* given by the server: paths of its choice are refused */
+    bool expects_run; /* its next request is most likely one */
 };
 
 /* Is there a keeper behind this connection? One that was killed may leave a child for a moment, which holds
@@ -176,6 +177,14 @@ static int answer_state(struct connection *connection)
     return wire_send(connection->fd, answer, (struct slice){"", 0}, NULL, 0);
 }
 
+/* Who has asked for a run will most likely ask for another. */
+static void look_ahead(struct connection *connection)
+{
+    char first;
+    if (connection->expects_run && recv(connection->fd, &first, 1, MSG_PEEK) == 1)
+        pool_expect(connection->service->pool);
+}
+
 static int answer(struct connection *connection)
 {
     json_t *request = NULL;
@@ -183,16 +192,18 @@ static int answer(struct connection *connection)
     int fds[WIRE_DESCRIPTORS];
     for (int i = 0; i < WIRE_DESCRIPTORS; i++)
         fds[i] = -1;
+    look_ahead(connection);
     int status = wire_receive(connection->fd, &request, &body, fds);
     if (status < 0)
         return status;
     const char *type = json_string_value(json_object_get(request, "type"));
+    connection->expects_run = type && strcmp(type, "run") == 0;
     const char *version = json_string_value(json_object_get(request, "version"));
     struct error err = {0};
     if (!version || strcmp(version, CLOCHE_VERSION) != 0)
         error_host(&err, -EPROTO,
                    "the keeper is of version " CLOCHE_VERSION ", the client is not: restart it");
-    else if (type && strcmp(type, "run") == 0)
+    else if (connection->expects_run)
         status = run_answer(&(struct run_order){connection->service->pool, connection->fd,
                                                 connection->is_inside, request, &body, fds});
     else if (type && strcmp(type, "state") == 0)
@@ -235,7 +246,8 @@ static int start_connection(struct service *service, int fd, bool is_inside)
     struct connection *connection = malloc(sizeof *connection);
     if (!connection)
         return -ENOMEM;
-    *connection = (struct connection){.service = service, .fd = fd, .is_inside = is_inside};
+    *connection =
+        (struct connection){.service = service, .fd = fd, .is_inside = is_inside, .expects_run = true};
     pthread_mutex_lock(&service->lock);
     int status = service->connection_count < CONNECTIONS_MAX
                      ? thread_start(NULL, STACK_BYTES, connection_main, connection)

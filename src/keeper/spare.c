@@ -207,8 +207,9 @@ static int give_program(struct spare *spare, const struct spec *spec, const stru
     if (status == 0)
         status = runner_write_main(&frame, &order);
     struct process_apart apart = {0};
-    if (spare->is_alone && is_late) /* it is let go before its first line: a program sees all its CPUs */
-        process_stay_apart(&apart, box->program_pid);
+    /* It is let go before its first line: a program sees all its CPUs. */
+    if (spare->is_alone && is_late)
+        (spare->is_expecting ? process_stay : process_stay_apart)(&apart, box->program_pid);
     box->started_us = clock_monotonic_us();
     if (status == 0)
         status = runner_link_send(&spare->link, &frame, NULL, 0);
@@ -219,6 +220,17 @@ static int give_program(struct spare *spare, const struct spec *spec, const stru
         status = send(spare->link.fd, "g", 1, MSG_NOSIGNAL) == 1 ? 0 : -errno;
     *ret_apart = apart;
     return status < 0 ? error_host(err, status, "cannot give a spare its program") : 0;
+}
+
+void spare_expect(struct spare *spare)
+{
+    struct process_apart apart;
+    struct slice soon = runner_soon();
+    process_send_away(&apart, spare->lease.box.program_pid);
+    if (apart.they_are)
+        spare->is_expecting =
+            send(spare->link.fd, soon.data, soon.length, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)soon.length;
+    process_let_roam(&apart);
 }
 
 void spare_note_debt(struct spare *spare)

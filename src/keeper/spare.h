@@ -16,6 +16,7 @@ struct spare {
     struct runner_link link;
     struct result *result; /* with the layers that were proved */
     bool is_alone;         /* nothing else of the pool runs when it does */
+    bool is_expecting;     /* it has a CPU, and waits on it */
     void *origin;          /* the pool's, about its zygote */
     int64_t made_us;
     int64_t asked_us; /* when its run was asked for; 0: it has none */
@@ -34,6 +35,9 @@ int spare_take_limits(struct spare *spare, const struct limits *wanted, struct e
 
 /* The CPU time that was used up to here is not the run's. */
 void spare_note_debt(struct spare *spare);
+
+/* A run may be for it that is not known yet: it gets ready, on another CPU than ours. */
+void spare_expect(struct spare *spare);
 
 /* Has it died while it waited? */
 bool spare_is_dead(const struct spare *spare);

@@ -84,21 +84,51 @@ void process_place_elsewhere(pid_t pid, const cpu_set_t *among)
         sched_setaffinity(pid, sizeof all, &all);
 }
 
-void process_stay_apart(struct process_apart *apart, pid_t pid)
+/* The CPU that we are on, if there are others; -1: there are none. */
+static int find_own_cpu(struct process_apart *apart, pid_t pid)
 {
-    cpu_set_t own, others;
-    int here = sched_getcpu();
     *apart = (struct process_apart){.pid = pid};
-    if (pid <= 0 || here < 0 || sched_getaffinity(0, sizeof apart->all, &apart->all) < 0)
-        return;
-    others = apart->all;
+    if (pid <= 0 || sched_getaffinity(0, sizeof apart->all, &apart->all) < 0 || CPU_COUNT(&apart->all) < 2)
+        return -1;
+    return sched_getcpu();
+}
+
+static void send_away(struct process_apart *apart, int here)
+{
+    cpu_set_t others = apart->all;
     CPU_CLR(here, &others);
+    apart->they_are = sched_setaffinity(apart->pid, sizeof others, &others) == 0;
+}
+
+static void stay(struct process_apart *apart, int here)
+{
+    cpu_set_t own;
     CPU_ZERO(&own);
     CPU_SET(here, &own);
-    if (CPU_COUNT(&others) == 0 || sched_setaffinity(pid, sizeof others, &others) < 0)
-        return;
-    apart->they_are = true;
     apart->we_are = sched_setaffinity(0, sizeof own, &own) == 0;
+}
+
+void process_stay_apart(struct process_apart *apart, pid_t pid)
+{
+    int here = find_own_cpu(apart, pid);
+    if (here >= 0)
+        send_away(apart, here);
+    if (apart->they_are)
+        stay(apart, here);
+}
+
+void process_send_away(struct process_apart *apart, pid_t pid)
+{
+    int here = find_own_cpu(apart, pid);
+    if (here >= 0)
+        send_away(apart, here);
+}
+
+void process_stay(struct process_apart *apart, pid_t pid)
+{
+    int here = find_own_cpu(apart, pid);
+    if (here >= 0)
+        stay(apart, here);
 }
 
 void process_let_roam(struct process_apart *apart)

@@ -305,6 +305,13 @@ int runner_write_preload(struct buffer *into, const struct string_list *modules,
         (struct slice){"", 0});
 }
 
+struct slice runner_soon(void)
+{
+    static const char frame[] = "\x0f\0\0\0\0\0\0\0{\"type\":\"soon\"}";
+    _Static_assert(sizeof frame == LENGTHS_SIZE + 0x0f + 1, "as long as it says");
+    return (struct slice){frame, sizeof frame - 1};
+}
+
 int runner_write_main(struct buffer *into, const struct runner_program *program)
 {
     json_t *rlimits = json_array();

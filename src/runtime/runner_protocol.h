@@ -136,5 +136,8 @@ struct runner_program {
     const struct json_t *vet; /* what its vetter is told; NULL: nothing */
 };
 
+/* To an interpreter that waits to become a program: that order may come at any moment. */
+struct slice runner_soon(void);
+
 /* Tells it to become a program: no word of the protocol comes from it any more. */
 int runner_write_main(struct buffer *into, const struct runner_program *program);

@@ -373,6 +373,23 @@ def spares_of(kept):
     return [pid for pid in names if names[pid] == "python3" and depth(pid) == 3]  # zygote's init, runner, init, program
 
 
+def test_a_spare_has_its_memory_before_its_run(kept):
+    """What a trial used (guest/fork/pages.c): one that fails leaves spares with next to nothing of their own."""
+    kept.await_state(lambda state: state["spares"] >= 1 and state["spare_bytes"], 20)
+    assert 1 << 20 < kept.state()["spare_bytes"] < 2 << 20
+
+
+def test_who_is_expected_and_does_not_come_is_nobodys_loss(kept):
+    """A spare gets ready as soon as a request is there, before it is known what that is."""
+    for _ in range(3):
+        kept.await_state(lambda state: state["spares"] >= 2, 20)
+        assert warm(kept, "import os, threading; print(threading.get_native_id() == os.getpid())").stdout == "True\n"
+        assert box.bash("echo of another kind", "--warm").stdout == "of another kind\n"
+        assert box.raw("keep", "--state").returncode == 0
+        time.sleep(0.02)  # it has given up waiting, and sleeps
+    assert warm(kept, "print('as ever')").stdout == "as ever\n"
+
+
 def test_a_killed_spare_is_not_handed_out(kept):
     kept.await_state(lambda state: state["spares"] >= 4, 20)
     killed = spares_of(kept)

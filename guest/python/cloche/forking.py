@@ -34,7 +34,7 @@ def prepare():
     global _libc
     _libc = ctypes.CDLL(None, use_errno=True)
     _library.cloche_zygote.restype = ctypes.c_long
-    _library.cloche_zygote.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+    _library.cloche_zygote.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
     _library.cloche_farewell.restype = None
     _library.cloche_farewell.argtypes = [ctypes.c_int]
     _library.cloche_fork.restype = ctypes.c_long
@@ -164,9 +164,10 @@ def forget_places():
                 cell.cell_contents = False
 
 
-def serve_as_zygote(channel_fd, landlock_abi, is_plain):
+def serve_as_zygote(channel_fd, landlock_abi, is_plain, trial):
     """Returns in a copy; in the zygote itself only when the host is gone. `is_plain`: copies have no namespaces, so that each
-    has other directories than we have."""
+    has other directories than we have. `trial`: both ends of the orders of a first copy, which shows what memory copies use
+    (guest/fork/pages.c): all that we do before must be done by then."""
     library = prepare()
     if is_plain:
         forget_places()
@@ -176,14 +177,16 @@ def serve_as_zygote(channel_fd, landlock_abi, is_plain):
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # copies that end are nobody's to ask about
     if has_hooks:
         ctypes.pythonapi.PyOS_BeforeFork()
+    ends = (ctypes.c_int * 2)(*trial)
     gc.freeze()  # what we are made of by now lies everywhere: a fork's collector is to look at its own only
-    is_over = library.cloche_zygote(channel_fd, address, landlock_abi, is_plain)
+    is_over = library.cloche_zygote(channel_fd, address, landlock_abi, is_plain, ends)
     if is_over:
         os._exit(0)
     if has_hooks:
         ctypes.pythonapi.PyOS_AfterFork_Child()
         renew_randomness()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    threading.main_thread()._set_native_id()  # that of a fork is its own
 
 
 def renew_randomness():

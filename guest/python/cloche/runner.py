@@ -19,10 +19,11 @@ import threading
 import time
 import warnings
 
-from . import execute, forking, pages, preload, reporting, rich, script, seeds, streams, surroundings
+from . import execute, forking, preload, reporting, rich, script, seeds, streams, surroundings
 from .wire import Channel, Closed
 
 PROTOCOL = 1
+SOON_S = 0.0004  # that an order is waited for without sleep
 VET_HEADER = b'{"type":"vet","run":null}'
 FIGURES = "module://cloche.figures"
 
@@ -105,6 +106,9 @@ class Runner:
             forking.reap()
             if header.get("type") == "main":
                 return script.Script(header, body)
+            if header.get("type") == "soon":
+                self.channel.expect(SOON_S)
+                continue
             if header.get("type") == "run":
                 self.prepare()
                 surroundings.start_timers()
@@ -112,11 +116,10 @@ class Runner:
             elif header.get("type") == "fork":
                 self.fork(header)
             elif header.get("type") == "zygote":
-                script.unheard(self.learn_pages)
-                preload.collapse()  # again: what was written beside a copy came apart
                 forking.check()
+                trial = self.write_trial()
                 self.say_ready()  # and not a byte is read by us from now on
-                forking.serve_as_zygote(self.channel.fd, header.get("landlock", 0), header.get("plain", False))
+                forking.serve_as_zygote(self.channel.fd, header.get("landlock", 0), header.get("plain", False), trial)
             elif header.get("type") == "preload":
                 preload.load(header.get("modules", []), header.get("forks", True))
                 self.say_ready()
@@ -128,22 +131,17 @@ class Runner:
     def say_ready(self):
         self.send("ready", protocol=PROTOCOL, language="python", version=sys.version.split()[0])
 
-    def learn_pages(self):
-        """From a copy that does what forks of a zygote do, up to the end of a program that is heard nowhere. It finds its
-        order waiting."""
-        own, host = socket.socketpair()
-        with own, host:
-            order = Channel(os.dup(host.fileno()), threading.RLock())
-            order.send({"type": "main", "waits": True, "path": "/code/main.py", "environment": ["CLOCHE_TRIAL=1"], "vet": {"mode": "warn"},
-                        "rlimits": [[resource.RLIMIT_MSGQUEUE, 0]]}, script.MOST)
-            os.write(order.fd, b"g")
-            order.close()
-
-            def act():
-                os.dup2(own.fileno(), self.channel.fd)  # in the copy: it has all that forks have
-                self.become(self.take_orders())
-
-            pages.learn(forking.prepare(), act)
+    def write_trial(self):
+        """The orders of a copy that does what those of a zygote do, up to the end of a program."""
+        own, host = (part.detach() for part in socket.socketpair())
+        orders = Channel(os.dup(host), threading.RLock())
+        orders.send({"type": "soon"})
+        limits = [[number, resource.getrlimit(number)[1]] for number in script.LIMITS]
+        orders.send({"type": "main", "waits": True, "path": "/code/main.py", "arguments": [], "command": [], "environment": [],
+                     "rlimits": limits, "vet": {"mode": "warn"}}, script.MOST)
+        os.write(orders.fd, b"g")
+        orders.close()
+        return own, host
 
     def become(self, program):
         """Does not return."""

@@ -8,11 +8,13 @@ import os
 import resource
 import signal
 import sys
-import threading
 import traceback
 import types
 
 from . import endings, vet
+
+LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU, resource.RLIMIT_NPROC, resource.RLIMIT_MSGQUEUE,
+          resource.RLIMIT_MEMLOCK)  # as many as the host sets
 
 _spare_module = None
 leave = None  # how a program ends, given its code, by who says so first
@@ -27,7 +29,6 @@ def lay_out_module():
 
 class Script:
     def __init__(self, order, source):
-        threading.main_thread()._set_native_id()  # that of a fork is its own
         self.path = order["path"]
         self.waits = order.get("waits", False)
         try:

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import struct
+import time
 
 LENGTHS = struct.Struct("<II")
 HEADER_MAX = 1 << 20
@@ -68,12 +69,24 @@ class Channel:
         taken, self.received_fds = list(self.received_fds), array.array("i")
         return taken
 
+    def expect(self, seconds):
+        """A frame is on its way: it is looked for without sleep for a moment, which waking up would take longer than."""
+        deadline = time.perf_counter() + seconds
+        while not self.pending and time.perf_counter() < deadline:
+            try:
+                self._read(socket.MSG_DONTWAIT)
+            except (BlockingIOError, Closed):
+                pass  # who reads next is told
+
     def _need(self, length):
         """Reads until so much is there; a frame mostly comes in one piece, and the host sends one at a time."""
         while len(self.pending) < length:
-            part, ancillary, _flags, _address = self.socket.recvmsg(READ_AT_ONCE, DESCRIPTORS_SPACE)
-            for _level, _type, data in ancillary:
-                self.received_fds.frombytes(data[:len(data) - len(data) % self.received_fds.itemsize])
-            if not part:
-                raise Closed("the host is gone")
-            self.pending = bytearray(self.pending) + part if self.pending else part  # mostly all in one piece
+            self._read(0)
+
+    def _read(self, flags):
+        part, ancillary, _flags, _address = self.socket.recvmsg(READ_AT_ONCE, DESCRIPTORS_SPACE, flags)
+        for _level, _type, data in ancillary:
+            self.received_fds.frombytes(data[:len(data) - len(data) % self.received_fds.itemsize])
+        if not part:
+            raise Closed("the host is gone")
+        self.pending = bytearray(self.pending) + part if self.pending else part  # mostly all in one piece

@@ -232,7 +232,8 @@ static int list_own(const struct box *box, struct plan_lists *lists)
 }
 
 /* What boxes are forked from must be able to do what any of them may: their own rules come on top of these.
- * It looks at processes to bring order into its memory (guest/python/cloche/preload.py, pages.py). */
+ * It looks at processes to bring order into its memory (guest/python/cloche/preload.py, guest/fork/pages.c).
+ */
 static int list_view_of_zygote(const struct box *box, struct plan_lists *lists)
 {
     const char *directory = box->identity->directory, *last = strrchr(directory, '/');
