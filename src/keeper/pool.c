@@ -409,7 +409,7 @@ void pool_expect(struct pool *pool)
 
 /* Like keeper_run. -EAGAIN: it could not be had from the pool, and nothing of it ran. */
 static int run_in_spare(struct shelf *shelf, struct spec *spec, const struct supervise_io *io,
-                        struct result **ret, struct error *err)
+                        struct pool_rest *rest, struct result **ret, struct error *err)
 {
     struct pool *pool = shelf->pool;
     int checked = vetting_check(spec, shelf->stock.kind->language, err);
@@ -427,13 +427,21 @@ static int run_in_spare(struct shelf *shelf, struct spec *spec, const struct sup
         spare->asked_us = io->asked_us;
         milestones_count(&pool->milestones, io->asked_us, *ret);
     }
-    burial_take(pool->burial, spare);
+    *rest = (struct pool_rest){shelf, spare};
+    return status;
+}
+
+void pool_clear(struct pool *pool, struct pool_rest *rest)
+{
+    if (!rest->shelf)
+        return;
+    burial_take(pool->burial, rest->spare);
     pthread_mutex_lock(&pool->lock);
     pool->running--;
     pool->last_run_us = clock_monotonic_us();
-    attend(shelf, NULL);
+    attend(rest->shelf, NULL);
     pthread_mutex_unlock(&pool->lock);
-    return status;
+    *rest = (struct pool_rest){0};
 }
 
 /* A cold box is gone when its run is over. */
@@ -446,8 +454,8 @@ static int count_cold(struct pool *pool, const struct supervise_io *io, int stat
     return status;
 }
 
-static int serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
-                 struct error *err)
+static int serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct pool_rest *rest,
+                 struct result **ret, struct error *err)
 {
     int status;
     struct shelf *shelf = find_shelf(pool, spec);
@@ -458,9 +466,10 @@ static int serve(struct pool *pool, struct spec *spec, const struct supervise_io
         if (status == 0)
             vetting_conclude(spec, NULL, *ret); /* nobody asked, or it would not have come here */
     } else
-        status = shelf ? run_in_spare(shelf, spec, io, ret, err) : -EAGAIN;
+        status = shelf ? run_in_spare(shelf, spec, io, rest, ret, err) : -EAGAIN;
     if (status != -EAGAIN)
         return status;
+    pool_clear(pool, rest); /* a spare that could not serve */
     if (err)
         *err = (struct error){0};
     return count_cold(pool, io, keeper_run_validated(spec, pool->policy, io, ret, err), ret);
@@ -492,17 +501,19 @@ static int choose(struct pool *pool, struct spec *spec, struct choice *ret, stru
     return status < 0 ? status : spec_take_isolation(spec, pool->policy, ret->isolation, err);
 }
 
-int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
-               struct error *err)
+int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct pool_rest *rest,
+               struct result **ret, struct error *err)
 {
     struct choice choice = {0};
+    struct pool_rest own = {0};
     int status = spec_validate(spec, pool->policy, err);
     if (status == 0 && spec->is_auto)
         status = choose(pool, spec, &choice, err);
     if (status == 0)
-        status = serve(pool, spec, io, ret, err);
+        status = serve(pool, spec, io, rest ? rest : &own, ret, err);
     if (status == 0 && spec->is_auto)
         snprintf((*ret)->chosen, sizeof(*ret)->chosen, "%s", choice.reason);
+    pool_clear(pool, &own);
     return status;
 }
 

@@ -41,9 +41,18 @@ int pool_open(const struct policy *policy, const struct pool_options *options, s
 /* Waits until the pool has its minimum of spares; false when it does not come to that in time. */
 bool pool_await_warm(struct pool *pool, int timeout_ms);
 
-/* Validates the spec, and runs it in a spare if there is one that it fits into, else cold. */
-int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,
-               struct error *err);
+/* What is left of a run when its result is there. */
+struct pool_rest {
+    struct shelf *shelf; /* NULL: nothing */
+    struct spare *spare;
+};
+
+/* Validates the spec, and runs it in a spare if there is one that it fits into, else cold. `rest` (NULL: it
+ * is cleared at once) is for pool_clear, when the result has been told: the threads that it wakes would take
+ * the CPU of who tells it. */
+int pool_serve(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct pool_rest *rest,
+               struct result **ret, struct error *err);
+void pool_clear(struct pool *pool, struct pool_rest *rest);
 
 /* The same in a box that is made for it, although there may be spares. */
 int pool_serve_cold(struct pool *pool, struct spec *spec, const struct supervise_io *io, struct result **ret,

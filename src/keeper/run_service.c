@@ -133,6 +133,7 @@ int run_answer(const struct run_order *order)
     int status = spec ? prepare(order, spec, &err) : error_host(&err, -ENOMEM, "no memory for a request");
     int output = stream_of(order, "stdout"), errors = stream_of(order, "stderr");
     struct progress progress = {.order = order};
+    struct pool_rest rest = {0};
     struct supervise_io io = {
         .forward_fd = {output, errors},
         .for_terminal = {output >= 0 && isatty(output), errors >= 0 && isatty(errors)},
@@ -146,7 +147,7 @@ int run_answer(const struct run_order *order)
     if (status == 0)
         status = json_is_true(json_object_get(order->request, "cold"))
                      ? pool_serve_cold(order->pool, spec, &io, &result, &err)
-                     : pool_serve(order->pool, spec, &io, &result, &err);
+                     : pool_serve(order->pool, spec, &io, &rest, &result, &err);
     if (spec && spec->output_fd >= 0) {
         int given = handed_give_output(spec->output_fd);
         if (status == 0 && given < 0)
@@ -156,6 +157,7 @@ int run_answer(const struct run_order *order)
     status = status < 0 ? wire_send(order->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
                                     (struct slice){"", 0}, NULL, 0)
                         : send_result(order, result);
+    pool_clear(order->pool, &rest);
     result_free(result);
     return status;
 }

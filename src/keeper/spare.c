@@ -218,6 +218,8 @@ static int give_program(struct spare *spare, const struct spec *spec, const stru
     process_let_roam(&apart);
     if (status == 0 && order.waits && !is_held) /* else when it was looked at */
         status = send(spare->link.fd, "g", 1, MSG_NOSIGNAL) == 1 ? 0 : -errno;
+    if (spare->zygote) /* all that init has to do is to end, and not where we are */
+        process_keep_off(&apart, box->pid);
     *ret_apart = apart;
     return status < 0 ? error_host(err, status, "cannot give a spare its program") : 0;
 }

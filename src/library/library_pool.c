@@ -55,7 +55,7 @@ API int cloche_pool_run(struct cloche_pool *pool, struct cloche_spec *spec,
     struct result *result = NULL;
     struct spec *inner = (struct spec *)spec;
     const struct supervise_io io = library_io(library_options(options));
-    int status = pool_serve(pool->pool, inner, &io, &result, &error);
+    int status = pool_serve(pool->pool, inner, &io, NULL, &result, &error);
     if (status < 0)
         library_give_error(&error, err);
     else

@@ -131,6 +131,13 @@ void process_stay(struct process_apart *apart, pid_t pid)
         stay(apart, here);
 }
 
+void process_keep_off(const struct process_apart *apart, pid_t other)
+{
+    struct process_apart of_other = {.pid = other, .all = apart->all};
+    if (apart->we_are && other > 0)
+        send_away(&of_other, sched_getcpu());
+}
+
 void process_let_roam(struct process_apart *apart)
 {
     if (apart->they_are)

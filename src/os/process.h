@@ -45,6 +45,9 @@ void process_stay_apart(struct process_apart *apart, pid_t pid);
 /* The two halves of it, for who wakes it before there is a word to wait for. */
 void process_send_away(struct process_apart *apart, pid_t pid);
 void process_stay(struct process_apart *apart, pid_t pid);
+
+/* While we stay: another one begins elsewhere too, and for good. */
+void process_keep_off(const struct process_apart *apart, pid_t other);
 void process_let_roam(struct process_apart *apart);
 void process_roam(struct process_apart *apart);
 
