@@ -54,7 +54,7 @@ struct pool {
     struct shelf shelves[KIND_COUNT];
     int running;
     int64_t last_run_us;
-    struct shelf *last_shelf; /* of it; NULL: there was none */
+    struct shelf *last_shelf; /* of the last run that came; NULL: it was for none */
     bool has_failed;
     struct error failure;
 };
@@ -363,7 +363,6 @@ static int take(struct shelf *shelf, int queued, struct spare **ret, struct erro
     bool can_fork = stock->kind->is_forked;
     pthread_mutex_lock(&pool->lock);
     pool->last_run_us = clock_monotonic_us();
-    pool->last_shelf = shelf;
     stock_count_arrival(stock, queued, pool->last_run_us);
     struct spare *dead, *spare = take_living(stock, &dead);
     stock->hits += spare != NULL;
@@ -459,6 +458,9 @@ static int serve(struct pool *pool, struct spec *spec, const struct supervise_io
 {
     int status;
     struct shelf *shelf = find_shelf(pool, spec);
+    pthread_mutex_lock(&pool->lock);
+    pool->last_shelf = spec->isolation == ISOLATION_WASM ? NULL : shelf;
+    pthread_mutex_unlock(&pool->lock);
     if (spec->isolation == ISOLATION_WASM && spec->vet_thorough)
         status = -EAGAIN; /* it is read first, in another box */
     else if (spec->isolation == ISOLATION_WASM) {
