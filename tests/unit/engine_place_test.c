@@ -351,6 +351,38 @@ static void what_stays_is_given(void **state)
     assert_file_holds(world->box.scratch_fd, "input/shown/inside", "granted");
 }
 
+/* ---- the name of the code ---- */
+
+static int write_code_as(struct world *world, const char *name)
+{
+    struct error err = {0};
+    world->program.code_name = strdup(name);
+    world->program.code = (struct slice){"code", 4};
+    int status = place_write_code(&world->box, &err);
+    free(world->program.code_name);
+    world->program.code_name = NULL;
+    return status;
+}
+
+static void code_has_no_name_that_leads_elsewhere(void **state)
+{
+    struct world *world = *state;
+    char too_long[NAME_MAX + 2], absolute[128];
+    memset(too_long, 'x', sizeof too_long - 1);
+    too_long[sizeof too_long - 1] = '\0';
+    snprintf(absolute, sizeof absolute, "%s/x", world->scratch->path);
+    const char *const names[] = {"../x", "../../x", absolute, "a/b", "a/../x", "./x",
+                                 "/",    "",        ".",      "..",  too_long};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (write_code_as(world, names[i]) != -EINVAL)
+            fail_msg("'%.64s' was taken as the name of code", names[i]);
+    assert_false(exists(world->scratch->fd, "x") || exists(world->box.scratch_fd, "x"));
+    assert_int_equal(entries_of(world->box.scratch_fd, "code"), 1);
+    assert_int_equal(entries_of(world->box.scratch_fd, "code/a"), 0);
+    assert_int_equal(write_code_as(world, "..x.py"), 0);
+    assert_file_holds(world->box.scratch_fd, "code/..x.py", "code");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +394,7 @@ int main(void)
         WORLD_TEST(what_is_put_back_after_the_look_is_not_linked_to),
         WORLD_TEST(caller_gets_a_link_to_what_was_pinned),
         WORLD_TEST(caller_gets_no_link_to_anything_else),
+        WORLD_TEST(code_has_no_name_that_leads_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
