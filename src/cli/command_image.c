@@ -26,6 +26,11 @@ struct image_options {
     int64_t max_size;
 };
 
+static void image_options_free(struct image_options *given)
+{
+    string_list_free(&given->packages);
+}
+
 static void show_progress(void *data, const char *what, double fraction)
 {
     (void)data;
@@ -167,7 +172,8 @@ static int act(const struct image_options *given, struct error *err)
 
 static int image_main(int argc, char **argv)
 {
-    struct image_options given = {.action = NULL, .suite = "bookworm", .max_size = INT64_C(20) << 30};
+    struct image_options given __attribute__((cleanup(image_options_free))) = {
+        .action = NULL, .suite = "bookworm", .max_size = INT64_C(20) << 30};
     struct error err = {0};
     struct option_parser parser = {.argc = argc, .argv = argv, .at = 1};
     const struct option_row *row;
@@ -194,7 +200,6 @@ static int image_main(int argc, char **argv)
     }
     if (status == 0)
         status = act(&given, &err);
-    string_list_free(&given.packages);
     if (status == 0)
         return 0;
     report_error("%s", err.text);

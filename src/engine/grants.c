@@ -61,8 +61,7 @@ static int mapping_namespace(uid_t owner, gid_t owner_group, uid_t uid)
     return namespace_fd;
 }
 
-/* Who granted it knows it by this: the server's clients must not learn where it has their files. */
-static const char *grant_name(const struct grant *grant)
+const char *grant_name(const struct grant *grant)
 {
     return grant->is_pinned && grant->name ? grant->name : grant->host_path;
 }

@@ -5,6 +5,9 @@
 
 #include <sys/types.h>
 
+/* Who granted it knows it by this: the server's clients must not learn where it has their files. */
+const char *grant_name(const struct grant *grant);
+
 struct grant_shown {
     const char *host_path; /* opened in the child, whose mounts must be copied, without following links … */
     dev_t device;          /* … and it must be what the launcher saw */

@@ -87,7 +87,7 @@ static void say(struct fuzz_input *input, int socket_fd, struct said *said)
         ((uint8_t *)&block)[i] = fuzz_byte(input);
     if (flags & 0x20) /* text without an end */
         memset(block.message.text, flags, sizeof block.message.text);
-    block.message.kind = kind % 10;
+    block.message.kind = kind % (INIT_INTERRUPTED + 2); /* and one that is none */
     send_message(socket_fd, &block, size, flags & 3);
     if (said && size >= sizeof block.message && block.message.kind == INIT_ENDED) {
         said->ended = true;
@@ -114,8 +114,8 @@ static void open_control(struct box *box, int *ret_peer)
 
 static void close_box(struct box *box)
 {
-    int *fds[] = {&box->pidfd,     &box->control_fd,  &box->stdin_fd,  &box->stdout_fd,
-                  &box->stderr_fd, &box->listener_fd, &box->scratch_fd};
+    int *fds[] = {&box->pidfd,     &box->control_fd,  &box->stdin_fd,   &box->stdout_fd,
+                  &box->stderr_fd, &box->listener_fd, &box->scratch_fd, &box->ruleset_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         scope_close_fd(fds[i]);
 }

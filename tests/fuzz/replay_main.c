@@ -39,6 +39,6 @@ int main(int count, char **arguments)
     int replayed = 0;
     for (int i = 1; i < count; i++)
         replayed += replay(arguments[i]);
-    printf("%d inputs\n", replayed);
+    printf("replayed %d inputs\n", replayed);
     return replayed > 0 ? 0 : 1;
 }

@@ -60,9 +60,12 @@ static void check_validated(const struct spec *spec, const struct policy *policy
             check(values[j] >= limit_rows[i].least && values[j] <= policy->ceilings.value[i],
                   "every limit is between its floor and its ceiling");
     }
-    check(spec->has_code != (spec->command.count > 0), "there is exactly one thing to run");
-    check(spec->code.length <= SPEC_CODE_MAX, "code has an end");
     check(spec->image != NULL, "there is an image");
+    bool has_command = spec->command.count > 0;
+    check(!(spec->has_code && has_command), "there is one thing to run");
+    check(spec->has_code || has_command || (strcmp(spec->image, "host") != 0 && spec->arguments.count == 0),
+          "or none, when an image may say what");
+    check(spec->code.length <= SPEC_CODE_MAX, "code has an end");
     for (size_t i = 0; i < spec->grant_count; i++) {
         const struct grant *grant = &spec->grants[i];
         check(grant->host_path[0] == '/', "granted paths are absolute");

@@ -141,6 +141,22 @@ static void plain_names_cannot_be_paths_or_options(void **state)
             fail_msg("'%s' is taken", other[i]);
 }
 
+static void file_names_are_single_components(void **state)
+{
+    (void)state;
+    char longest[256];
+    memset(longest, 'x', sizeof longest);
+    assert_true(text_is_file_name(longest, 255));
+    assert_false(text_is_file_name(longest, 256));
+#define FILE_NAME(text) text_is_file_name(text, sizeof(text) - 1)
+    assert_true(FILE_NAME("x") && FILE_NAME("...") && FILE_NAME("..x") && FILE_NAME("-") && FILE_NAME("\n"));
+    assert_false(FILE_NAME("") || FILE_NAME(".") || FILE_NAME(".."));
+    assert_false(FILE_NAME("/") || FILE_NAME("../x") || FILE_NAME("/x") || FILE_NAME("a/b") ||
+                 FILE_NAME("x/"));
+    assert_false(FILE_NAME("x\0y") || FILE_NAME("x\0") || FILE_NAME("\0") || FILE_NAME("x\0/../y"));
+#undef FILE_NAME
+}
+
 static void environment_names_are_those_of_the_shell(void **state)
 {
     (void)state;
@@ -273,6 +289,7 @@ int main(void)
         cmocka_unit_test(counts_are_whole_numbers),
         cmocka_unit_test(sizes_and_times_are_shown_as_people_write_them),
         cmocka_unit_test(plain_names_cannot_be_paths_or_options),
+        cmocka_unit_test(file_names_are_single_components),
         cmocka_unit_test(environment_names_are_those_of_the_shell),
         cmocka_unit_test(well_formed_utf8_is_told_from_the_rest),
         cmocka_unit_test(what_is_not_utf8_is_replaced_byte_by_byte),

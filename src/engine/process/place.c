@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/text.h"
+#include "engine/grants.h"
 #include "engine/launch.h"
 #include "engine/process/fork_server.h"
 #include "image/host_view.h"
@@ -133,24 +134,50 @@ static bool stranger_can_read(const char *path)
     return (status.st_mode & needed) == needed;
 }
 
+/* What was pinned is never linked to, whatever is at its path by now: a rule would be for that. */
 static bool is_copied(const struct box *box, const struct grant *grant, const struct stat *what)
 {
     return box->identity->has_uid && grant->kind == GRANT_INPUT &&
-           (S_ISREG(what->st_mode) || (S_ISDIR(what->st_mode) && grant->is_pinned));
+           (S_ISREG(what->st_mode) || grant->is_pinned);
 }
 
-/* Inputs appear below input/. Another uid cannot read what only the caller can, so root's are copied; a
- * caller's own are linked to, and Landlock opens just them. */
-static int place_input(struct box *box, int input_fd, const struct grant *grant, struct plan_lists *lists)
+static int link_input(int input_fd, const struct grant *grant, struct plan_lists *lists)
 {
-    struct stat status;
-    if (stat(grant->host_path, &status) < 0)
-        return -errno;
-    if (is_copied(box, grant, &status))
-        return S_ISREG(status.st_mode) ? copy_input(input_fd, grant) : copy_input_tree(input_fd, grant);
+    scope_fd pinned = grant->is_pinned ? open_input(grant) : -1;
+    if (grant->is_pinned && pinned < 0)
+        return pinned;
     if (symlinkat(grant->host_path, input_fd, grant->name) < 0)
         return -errno;
     return string_list_add(&lists->read_paths, grant->host_path);
+}
+
+/* Inputs appear below input/. Another uid cannot read what only the caller can, so root's are copied; a
+ * caller's own are linked to, and Landlock opens just them. The path is looked at once: what is found the
+ * next time may be something else, for which the other way would be the right one. */
+static int place_grant(const struct box *box, int input_fd, const struct grant *grant,
+                       struct plan_lists *lists, struct error *err)
+{
+    struct stat what;
+    int status = stat(grant->host_path, &what) < 0 ? -errno : 0;
+    bool copied = status == 0 && is_copied(box, grant, &what);
+    if (box->identity->has_uid && !copied && !stranger_can_read(grant->host_path))
+        return error_layer(err, "box_uid", 0,
+                           "'%s' is not readable for the box's own uid, and without mount namespaces "
+                           "that cannot be mapped; use --isolation container",
+                           grant_name(grant));
+    if (grant->kind == GRANT_WRITE && box->identity->has_uid)
+        return error_layer(err, "box_uid", 0,
+                           "'%s' cannot be made writable for the box's own uid without mount "
+                           "namespaces; use --isolation container",
+                           grant_name(grant));
+    if (grant->kind != GRANT_INPUT)
+        status = string_list_add(grant->kind == GRANT_WRITE ? &lists->write_paths : &lists->read_paths,
+                                 grant->host_path);
+    else if (copied)
+        status = S_ISREG(what.st_mode) ? copy_input(input_fd, grant) : copy_input_tree(input_fd, grant);
+    else if (status == 0)
+        status = link_input(input_fd, grant, lists);
+    return status < 0 ? error_host(err, status, "cannot give '%s' to the box", grant_name(grant)) : 0;
 }
 
 static int place_grants(struct box *box, struct plan_lists *lists, struct error *err)
@@ -158,30 +185,10 @@ static int place_grants(struct box *box, struct plan_lists *lists, struct error 
     scope_fd input_fd = openat(box->scratch_fd, "input", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (input_fd < 0)
         return error_host(err, -errno, "cannot open the input directory");
-    for (size_t i = 0; i < box->spec->grant_count; i++) {
-        const struct grant *grant = &box->spec->grants[i];
-        int status;
-        struct stat what;
-        bool copied = stat(grant->host_path, &what) == 0 && is_copied(box, grant, &what);
-        if (box->identity->has_uid && !copied && !stranger_can_read(grant->host_path))
-            return error_layer(err, "box_uid", 0,
-                               "'%s' is not readable for the box's own uid, and without mount namespaces "
-                               "that cannot be mapped; use --isolation container",
-                               grant->host_path);
-        if (grant->kind == GRANT_INPUT)
-            status = place_input(box, input_fd, grant, lists);
-        else if (grant->kind == GRANT_WRITE && box->identity->has_uid)
-            return error_layer(err, "box_uid", 0,
-                               "'%s' cannot be made writable for the box's own uid without mount "
-                               "namespaces; use --isolation container",
-                               grant->host_path);
-        else
-            status = string_list_add(grant->kind == GRANT_WRITE ? &lists->write_paths : &lists->read_paths,
-                                     grant->host_path);
-        if (status < 0)
-            return error_host(err, status, "cannot give '%s' to the box", grant->host_path);
-    }
-    return 0;
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < box->spec->grant_count; i++)
+        status = place_grant(box, input_fd, &box->spec->grants[i], lists, err);
+    return status;
 }
 
 /* File rules cannot be added to: only what is copied can come later. */

@@ -36,3 +36,22 @@ def memory_of_a_warm_box_is_limited():
 def contexts_fork():
     done = subprocess.run([box.CLOCHE, "repl"], input=SESSION, capture_output=True, text=True, timeout=300)
     assert "[1] one 0::/" in done.stdout, done
+
+
+# The parent's group has room for one interpreter; its init, in which the forks' pid namespaces are, is in it too.
+OUT_OF_MEMORY = """x = 1
+:fork a
+x = 2
+y = b"x" * (1 << 30)
+print("back at", x)
+:back a
+print("again at", x)
+"""
+
+
+@test("root", "profile", engines=None)
+def forks_outlive_a_parent_that_runs_out_of_memory():
+    """memory.oom.group, with which boxes are made, would have the kernel end that init with the rest."""
+    done = subprocess.run([box.CLOCHE, "repl", "--lines", "--memory", "128M"], input=OUT_OF_MEMORY, capture_output=True, text=True, timeout=300)
+    assert done.stdout == "back at 1\nagain at 1\n", done
+    assert done.stderr.count("the interpreter died: memory") == 1, done

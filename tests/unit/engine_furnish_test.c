@@ -1,0 +1,44 @@
+/* What goes into the root of a box: the code, at a name of its own. Nothing is mounted. */
+#include "harness.h"
+
+#include "engine/furnish.h"
+
+#include <limits.h>
+
+/* In a child: names are relative to the working directory, which is the new root. */
+static void write_code_by_each_name(void *data)
+{
+    const struct scratch *scratch = data;
+    char too_long[2 * NAME_MAX], absolute[128];
+    memset(too_long, 'x', sizeof too_long);
+    too_long[sizeof too_long - 1] = '\0';
+    snprintf(absolute, sizeof absolute, "%s/x", scratch->path);
+    const char *const names[] = {"../x",   "../../x", absolute, "a/b",
+                                 "a/../x", "./x",     "/",      "",
+                                 ".",      "..",      too_long, too_long + NAME_MAX - 2 /* 256 bytes */};
+    umask(0);
+    must(chdir(scratch->path) == 0 && mkdir("root", 0755) == 0 && chdir("root") == 0);
+    must(mkdir("code", 0755) == 0 && mkdir("code/a", 0755) == 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct program program = {.code_name = (char *)names[i], .code = {"code", 4}};
+        if (furnish_code(&program, "code") != -EINVAL) {
+            fprintf(stderr, "'%.64s' was taken as the name of code\n", names[i]);
+            _exit(1);
+        }
+    }
+    must(!exists(AT_FDCWD, "x") && !exists(AT_FDCWD, "../x") && !exists(AT_FDCWD, "code/x"));
+    must(rmdir("code/a") == 0 && rmdir("code") == 0 && mkdir("code", 0755) == 0); /* they are empty */
+    const struct program good = {.code_name = (char *)"..x.py", .code = {"code", 4}};
+    must(furnish_code(&good, "code") == 0 && access("code/..x.py", R_OK) == 0);
+}
+
+static void code_has_no_name_that_leads_elsewhere(void **state)
+{
+    in_child(write_code_by_each_name, *state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {SCRATCH_TEST(code_has_no_name_that_leads_elsewhere)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
