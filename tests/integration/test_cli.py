@@ -286,6 +286,29 @@ def test_ctrl_c_on_a_terminal_cancels():
     assert os.waitstatus_to_exitcode(status) == -signal.SIGINT and b"cancelled" in seen, "a shell sees that it was Ctrl-C, and goes no further"
 
 
+def test_what_is_typed_does_not_stop_a_run_in_the_background():
+    """It goes to the shell in front; the run must not try to read it, and goes on watching its limits."""
+    pid, master = pty.fork()
+    if pid == 0:
+        run = os.fork()
+        if run == 0:
+            os.setpgid(0, 0)
+            os.execv(str(box.CLOCHE), ["cloche", "run", "--wall", "1s", "-q", "-e", "import time; print('up'); time.sleep(20)"])
+        _, status = os.waitpid(run, os.WUNTRACED)
+        if os.WIFSTOPPED(status):
+            os.kill(run, signal.SIGKILL)
+        os._exit(99 if os.WIFSTOPPED(status) else os.waitstatus_to_exitcode(status))
+    os.write(master, b"typed\n")
+    try:
+        while os.read(master, 1000):
+            pass
+    except OSError:
+        pass
+    _, status = os.waitpid(pid, 0)
+    os.close(master)
+    assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGKILL
+
+
 # reap
 
 def test_reap_has_nothing_to_do_after_clean_runs(engine):
