@@ -25,6 +25,13 @@ def test_overview_lists_every_command():
             assert code in done.stdout
 
 
+def test_overview_has_its_columns_in_line():
+    lines = [line for line in box.raw("help").stdout.decode().splitlines() if line.startswith("  cloche ")]
+    usages = lines[:next(i for i, line in enumerate(lines) if "--server URL" in line) + 1]
+    starts = {re.match(r".*?\S(  +)(?=\S)", line[2:]).end() for line in usages}
+    assert len(usages) > 10 and len(starts) == 1, usages
+
+
 def test_no_command_shows_the_overview_and_fails():
     done = box.raw()
     assert done.returncode == box.BAD_SPEC and b"cloche run" in done.stdout + done.stderr
