@@ -72,14 +72,19 @@ void help_print_overview(void)
            "  cloche doctor\n");
 }
 
-/* groff takes a dash for a hyphen and a leading dot or quote for a request. */
+/* groff takes a dash for a hyphen and a leading dot or quote for a request, and has no ellipsis where the
+ * locale is ASCII. */
 static void print_groff(const char *text)
 {
+    static const char ellipsis[] = "…";
     bool line_start = true;
     for (; *text; text++) {
         if (line_start && (*text == '.' || *text == '\''))
             fputs("\\&", stdout);
-        if (*text == '-')
+        if (strncmp(text, ellipsis, sizeof ellipsis - 1) == 0) {
+            fputs("\\&...", stdout);
+            text += sizeof ellipsis - 2;
+        } else if (*text == '-')
             fputs("\\-", stdout);
         else if (*text == '\\')
             fputs("\\e", stdout);

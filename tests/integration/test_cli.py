@@ -73,6 +73,11 @@ def test_man_page_renders_without_warnings(manual):
         assert f"\n{section}\n" in text, section
 
 
+def test_man_page_is_ascii():
+    """Whatever the reader's locale: groff leaves out what that does not have, with a warning."""
+    assert (box.BUILD / "cloche.1").read_bytes().isascii()
+
+
 def test_man_page_of_the_build_is_that_of_the_program():
     assert box.raw("man").stdout == (box.BUILD / "cloche.1").read_bytes()
 
