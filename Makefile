@@ -76,6 +76,7 @@ format:
 
 install: all
 	@meson install -C $(BUILD) --no-rebuild --quiet
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || /sbin/ldconfig
 	@[ -n "$(DESTDIR)" ] || setup/load-apparmor $(PREFIX)
 
 deb: all
