@@ -7,8 +7,9 @@ PREFIX ?= /usr/local
 all:
 	@setup/install build
 	@setup/install-wasm library || echo "setup: without Wasmtime: the engine wasm will report itself missing" >&2
-	@[ -f $(BUILD)/build.ninja ] || meson setup $(BUILD) --prefix=$(PREFIX) -Dwerror=true >/dev/null
-	@[ -e $(BUILD)/cloche-wasm ] || [ ! -e /usr/local/lib/cloche/wasm/libwasmtime.so ] || meson setup --reconfigure $(BUILD) >/dev/null
+	@[ -f $(BUILD)/build.ninja ] || echo "setup: building (a minute or two)"
+	@[ -f $(BUILD)/build.ninja ] || setup/configure $(BUILD) --prefix=$(PREFIX) -Dwerror=true
+	@grep -q cloche-wasm $(BUILD)/build.ninja || [ ! -e /usr/local/lib/cloche/wasm/libwasmtime.so ] || setup/configure --reconfigure $(BUILD)
 	@ninja -C $(BUILD) --quiet
 
 pyodide:
@@ -75,7 +76,8 @@ format:
 
 install: all
 	@meson install -C $(BUILD) --no-rebuild --quiet
-	@setup/load-apparmor $(PREFIX)
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || /sbin/ldconfig
+	@[ -n "$(DESTDIR)" ] || setup/load-apparmor $(PREFIX)
 
 deb: all
 	@setup/make-deb $(BUILD)

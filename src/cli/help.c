@@ -47,30 +47,44 @@ static void print_exit_codes(const char *prefix)
            EXIT_STATUS_HOST_FAILURE, prefix, EXIT_STATUS_VETTED);
 }
 
+/* Columns, not bytes: a usage may have characters of several bytes. */
+static void print_usage(const char *usage, const char *summary)
+{
+    enum { COLUMNS = 47 };
+    int used = 0;
+    for (const char *at = usage; *at; at++)
+        used += ((unsigned char)*at & 0xc0) != 0x80;
+    printf("  cloche %s%*s %s\n", usage, used < COLUMNS ? COLUMNS - used : 0, "", summary);
+}
+
 void help_print_overview(void)
 {
     printf("cloche runs code that you do not trust, in a box that nobody gets out of.\n\nUsage:\n");
     for (size_t i = 0; i < command_count; i++)
-        printf("  cloche %-42s %s\n", commands[i]->usage, commands[i]->summary);
-    printf("  cloche %-42s %s\n", "help [COMMAND]", "more about a command");
-    printf("  cloche %-42s %s\n", "version", "the version");
-    printf("  cloche %-42s %s\n\n", "--server URL COMMAND …",
-           "a server does it: run, vet, doctor, sandbox, files, fork, top");
-    printf("Exit codes of `cloche run`:\n");
+        print_usage(commands[i]->usage, commands[i]->summary);
+    print_usage("help [COMMAND]", "more about a command");
+    print_usage("version", "the version");
+    print_usage("--server URL COMMAND …", "a server does it: run, vet, doctor, sandbox, files, fork, top");
+    printf("\nExit codes of `cloche run`:\n");
     print_exit_codes("  ");
     printf("\nFirst steps:\n  cloche run -e 'print(1 + 1)'\n  cloche run --input sales.csv --output out "
            "analysis.py\n"
            "  cloche doctor\n");
 }
 
-/* groff takes a dash for a hyphen and a leading dot or quote for a request. */
+/* groff takes a dash for a hyphen and a leading dot or quote for a request, and has no ellipsis where the
+ * locale is ASCII. */
 static void print_groff(const char *text)
 {
+    static const char ellipsis[] = "…";
     bool line_start = true;
     for (; *text; text++) {
         if (line_start && (*text == '.' || *text == '\''))
             fputs("\\&", stdout);
-        if (*text == '-')
+        if (strncmp(text, ellipsis, sizeof ellipsis - 1) == 0) {
+            fputs("\\&...", stdout);
+            text += sizeof ellipsis - 2;
+        } else if (*text == '-')
             fputs("\\-", stdout);
         else if (*text == '\\')
             fputs("\\e", stdout);

@@ -155,6 +155,14 @@ static void input_close(struct supervisor *self)
     scope_close_fd(&self->box->stdin_fd);
 }
 
+/* A program that does not read is not stopped in the background of a terminal, and so must we not be, who
+ * read for it: limits would not be watched any more. Asked again at every look. */
+static bool may_be_read(int fd)
+{
+    pid_t front = tcgetpgrp(fd); /* an error: not our terminal */
+    return front < 0 || front == getpgrp();
+}
+
 static void input_read(struct supervisor *self)
 {
     char chunk[CHUNK];
@@ -455,7 +463,7 @@ static void fill_slots(const struct supervisor *self, struct pollfd *slots)
         bool has_bytes = box->spec->stdin_kind == STDIN_BYTES || self->input_sent < self->input.length;
         if (has_bytes)
             slots[SLOT_STDIN] = (struct pollfd){.fd = box->stdin_fd, .events = POLLOUT};
-        else
+        else if (may_be_read(box->spec->stdin_fd))
             slots[SLOT_INPUT] = (struct pollfd){.fd = box->spec->stdin_fd, .events = POLLIN};
     }
     slots[SLOT_CONTROL] = (struct pollfd){.fd = box->control_fd, .events = POLLIN};

@@ -25,6 +25,13 @@ def test_overview_lists_every_command():
             assert code in done.stdout
 
 
+def test_overview_has_its_columns_in_line():
+    lines = [line for line in box.raw("help").stdout.decode().splitlines() if line.startswith("  cloche ")]
+    usages = lines[:next(i for i, line in enumerate(lines) if "--server URL" in line) + 1]
+    starts = {re.match(r".*?\S(  +)(?=\S)", line[2:]).end() for line in usages}
+    assert len(usages) > 10 and len(starts) == 1, usages
+
+
 def test_no_command_shows_the_overview_and_fails():
     done = box.raw()
     assert done.returncode == box.BAD_SPEC and b"cloche run" in done.stdout + done.stderr
@@ -64,6 +71,11 @@ def test_man_page_renders_without_warnings(manual):
     assert warnings == ""
     for section in ("NAME", "SYNOPSIS", "COMMANDS", "CAUSES", "EXIT STATUS", "FILES"):
         assert f"\n{section}\n" in text, section
+
+
+def test_man_page_is_ascii():
+    """Whatever the reader's locale: groff leaves out what that does not have, with a warning."""
+    assert (box.BUILD / "cloche.1").read_bytes().isascii()
 
 
 def test_man_page_of_the_build_is_that_of_the_program():
@@ -284,6 +296,29 @@ def test_ctrl_c_on_a_terminal_cancels():
     os.close(master)
     assert time.monotonic() - before < 3
     assert os.waitstatus_to_exitcode(status) == -signal.SIGINT and b"cancelled" in seen, "a shell sees that it was Ctrl-C, and goes no further"
+
+
+def test_what_is_typed_does_not_stop_a_run_in_the_background():
+    """It goes to the shell in front; the run must not try to read it, and goes on watching its limits."""
+    pid, master = pty.fork()
+    if pid == 0:
+        run = os.fork()
+        if run == 0:
+            os.setpgid(0, 0)
+            os.execv(str(box.CLOCHE), ["cloche", "run", "--wall", "1s", "-q", "-e", "import time; print('up'); time.sleep(20)"])
+        _, status = os.waitpid(run, os.WUNTRACED)
+        if os.WIFSTOPPED(status):
+            os.kill(run, signal.SIGKILL)
+        os._exit(99 if os.WIFSTOPPED(status) else os.waitstatus_to_exitcode(status))
+    os.write(master, b"typed\n")
+    try:
+        while os.read(master, 1000):
+            pass
+    except OSError:
+        pass
+    _, status = os.waitpid(pid, 0)
+    os.close(master)
+    assert os.waitstatus_to_exitcode(status) == 128 + signal.SIGKILL
 
 
 # reap

@@ -171,17 +171,19 @@ static int explain_refusal(struct error *err)
     if (!refused || strstr(err->text, "--isolation process"))
         return err->code;
     size_t length = strlen(err->text);
-    const char *hint = geteuid() == 0 ? ". Inside a container, start that with --cap-add SYS_ADMIN --cap-add "
-                                        "SYS_TIME --cap-add SYS_PTRACE --cap-add SETFCAP "
-                                        "--security-opt seccomp=unconfined --security-opt unmask=ALL "
-                                        "(podman, docker); or use --isolation process"
-                                      : ". Possible reasons: an outer container's filter (podman, docker: "
-                                        "--security-opt seccomp=unconfined "
-                                        "--security-opt unmask=ALL), AppArmor's restriction of user "
-                                        "namespaces (Ubuntu 24.04: load Cloche's "
-                                        "profile with `make install`), kernel.unprivileged_userns_clone=0, "
-                                        "or user.max_user_namespaces=0. "
-                                        "--isolation process needs none of it";
+    const char *hint = geteuid() == 0
+                           ? ". The kernel allows no user namespace in a chroot. Inside a "
+                             "container, start that with --cap-add SYS_ADMIN --cap-add "
+                             "SYS_TIME --cap-add SYS_PTRACE --cap-add SETFCAP "
+                             "--security-opt seccomp=unconfined --security-opt unmask=ALL "
+                             "(podman, docker); or use --isolation process"
+                           : ". Possible reasons: an outer container's filter (podman, docker: "
+                             "--security-opt seccomp=unconfined "
+                             "--security-opt unmask=ALL), AppArmor's restriction of user "
+                             "namespaces (Ubuntu 24.04: load Cloche's "
+                             "profile with `make install`), a chroot, kernel.unprivileged_userns_clone=0, "
+                             "or user.max_user_namespaces=0. "
+                             "--isolation process needs none of it";
     snprintf(err->text + length, sizeof err->text - length, "%s", hint);
     err->kind = ERROR_LAYER;
     return err->code;

@@ -203,8 +203,8 @@ int runtime_find(const struct box *box, struct runtime *ret, struct error *err)
     if (!find_program(name, ret->path, sizeof ret->path, &file))
         return error_layer(
             err, "oci_runtime", 0,
-            "there is no OCI runtime '%s' on this host. Install it (Debian 12: apt-get install "
-            "-t bookworm-backports runsc), or name another with oci_runtime = PATH in the "
+            "there is no OCI runtime '%s' on this host. Install it (Debian 12 has runsc in its backports: "
+            "setup/install-runsc fetches it), or name another with oci_runtime = PATH in the "
             "operator's file",
             name);
     char description[4600];
