@@ -390,6 +390,20 @@ def test_who_is_expected_and_does_not_come_is_nobodys_loss(kept):
     assert warm(kept, "print('as ever')").stdout == "as ever\n"
 
 
+def test_a_box_does_not_wait_for_a_client_that_does_not_read(kept):
+    kept.await_state(lambda state: state["running"] == 0 and state["spares"] >= 1, 20)
+    client = subprocess.Popen([box.CLOCHE, "run", "--warm", "--json", "--output-limit", "8M", "-e",
+                               "import time; time.sleep(1); print('x' * 4000000)"], stdout=subprocess.PIPE)
+    try:
+        kept.await_state(lambda state: state["running"] == 1, 5)
+        client.send_signal(signal.SIGSTOP)
+        kept.await_state(lambda state: state["running"] == 0, 10)
+    finally:
+        client.send_signal(signal.SIGCONT)
+        told = json.loads(client.communicate(timeout=20)[0])
+    assert told["stdout"] == "x" * 4000000 + "\n"
+
+
 def test_a_killed_spare_is_not_handed_out(kept):
     kept.await_state(lambda state: state["spares"] >= 4, 20)
     killed = spares_of(kept)
