@@ -206,10 +206,11 @@ static bool are_left(const struct box *box, int64_t most)
 
 /* The end of a box's namespaces takes longer than many runs, and nothing needs to wait for it but the removal
  * of the box: when the kernel says that init alone is left in the group, nothing of the guest runs any more.
- * Its end has a CPU to itself, if there is one. */
+ * Its end has a CPU to itself, if there is one. Not so where init stays: it would still start a command
+ * (guest/init/beside.c), while files are collected. */
 static bool only_init_is_left(const struct box *box)
 {
-    if (!are_left(box, 1))
+    if (box->init_stays || !are_left(box, 1))
         return false;
     if (!box->is_fork && !box->is_spare)
         process_place_elsewhere(box->pid, NULL);

@@ -340,8 +340,10 @@ static int reap_taken(struct orphan_search *search)
     if (records_fd < 0)
         return records_fd;
     char taken[4096];
-    ssize_t length;
-    for (int first = 0; (length = pread(records_fd, taken, sizeof taken, first)) > 0; first += (int)length)
+    ssize_t length = 0;
+    /* Not to the end: a file that is longer is so by somebody's mistake, and may be of any length. */
+    for (int first = 0; first < RECORDS_MAX && (length = pread(records_fd, taken, sizeof taken, first)) > 0;
+         first += (int)length)
         for (int i = 0; i < (int)length && first + i < RECORDS_MAX; i++)
             if (taken[i])
                 reap_number(search, first + i);

@@ -94,13 +94,13 @@ static int prepare(const struct run_order *order, struct spec *spec, struct erro
     return status;
 }
 
-static int send_result(const struct run_order *order, const struct result *result)
+static int begin_result(const struct run_order *order, const struct result *result, struct buffer *ret_unsent)
 {
     bool wants_json = json_is_true(json_object_get(order->request, "json"));
     char *text =
         wants_json ? result_to_json(result, json_is_true(json_object_get(order->request, "pretty"))) : NULL;
-    int status = wire_send(order->fd, json_pack("{s:o}", "result", wire_from_result(result)),
-                           (struct slice){text ? text : "", text ? strlen(text) : 0}, NULL, 0);
+    int status = wire_send_begin(order->fd, json_pack("{s:o}", "result", wire_from_result(result)),
+                                 (struct slice){text ? text : "", text ? strlen(text) : 0}, ret_unsent);
     free(text);
     return status;
 }
@@ -154,10 +154,11 @@ int run_answer(const struct run_order *order)
             status = error_host(&err, given, "cannot hand over the collected files");
         scope_close_fd(&spec->output_fd);
     }
-    status = status < 0 ? wire_send(order->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
-                                    (struct slice){"", 0}, NULL, 0)
-                        : send_result(order, result);
-    pool_clear(order->pool, &rest);
+    scope_buffer unsent = {0};
+    status = status < 0 ? wire_send_begin(order->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
+                                          (struct slice){"", 0}, &unsent)
+                        : begin_result(order, result, &unsent);
+    pool_clear(order->pool, &rest); /* a box, and what it holds, must not wait for who reads slowly */
     result_free(result);
-    return status;
+    return status < 0 ? status : wire_send_rest(order->fd, &unsent);
 }

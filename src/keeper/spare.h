@@ -17,6 +17,7 @@ struct spare {
     struct result *result; /* with the layers that were proved */
     bool is_alone;         /* nothing else of the pool runs when it does */
     bool is_expecting;     /* it has a CPU, and waits on it */
+    int expectations;      /* how often it was told to */
     void *origin;          /* the pool's, about its zygote */
     int64_t made_us;
     int64_t asked_us; /* when its run was asked for; 0: it has none */

@@ -39,27 +39,57 @@ static int send_all(int fd, const char *data, size_t length)
     return 0;
 }
 
-int wire_send(int fd, json_t *header, struct slice body, const int *fds, size_t count)
+/* Takes the header. */
+static int write_frame(json_t *header, struct slice body, struct buffer *into)
 {
     char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
     json_decref(header);
-    scope_buffer frame = {0};
     uint32_t lengths[2] = {text ? (uint32_t)strlen(text) : 0, (uint32_t)body.length};
     int status = text ? 0 : -ENOMEM;
     if (status == 0 && (lengths[0] > WIRE_HEADER_MAX || body.length > WIRE_BODY_MAX))
         status = -EFBIG;
     if (status == 0)
-        status = buffer_append(&frame, lengths, sizeof lengths);
+        status = buffer_append(into, lengths, sizeof lengths);
     if (status == 0)
-        status = buffer_append(&frame, text, lengths[0]);
+        status = buffer_append(into, text, lengths[0]);
     if (status == 0 && body.length)
-        status = buffer_append(&frame, body.data, body.length);
+        status = buffer_append(into, body.data, body.length);
     free(text);
+    return status;
+}
+
+int wire_send(int fd, json_t *header, struct slice body, const int *fds, size_t count)
+{
+    scope_buffer frame = {0};
+    int status = write_frame(header, body, &frame);
     if (status < 0)
         return status;
     /* At once, so that who waits for it is woken once. */
     int64_t sent = process_send_some(fd, frame.data, frame.length, fds, count);
     return sent < 0 ? (int)sent : send_all(fd, frame.data + sent, frame.length - (size_t)sent);
+}
+
+int wire_send_begin(int fd, json_t *header, struct slice body, struct buffer *ret_unsent)
+{
+    int status = write_frame(header, body, ret_unsent);
+    if (status < 0)
+        return status;
+    ssize_t sent;
+    do
+        sent = send(fd, ret_unsent->data, ret_unsent->length, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    if (sent < 0 && errno != EAGAIN)
+        return -errno;
+    if (sent > 0) {
+        ret_unsent->length -= (size_t)sent;
+        memmove(ret_unsent->data, ret_unsent->data + sent, ret_unsent->length);
+    }
+    return 0;
+}
+
+int wire_send_rest(int fd, const struct buffer *unsent)
+{
+    return send_all(fd, unsent->data, unsent->length);
 }
 
 static int receive_all(int fd, char *into, size_t length)

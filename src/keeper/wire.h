@@ -20,6 +20,11 @@ void wire_path(char *into, size_t size);
 /* Takes the header. */
 int wire_send(int fd, json_t *header, struct slice body, const int *fds, size_t count);
 
+/* The same in two steps: the first does not block, and what the socket had no room for is left to the second.
+ * The caller frees it. */
+int wire_send_begin(int fd, json_t *header, struct slice body, struct buffer *ret_unsent);
+int wire_send_rest(int fd, const struct buffer *unsent);
+
 /* -EPIPE at the end. Places in `fds` (WIRE_DESCRIPTORS of them; NULL: none are taken) for which none came are
  * -1. The caller frees what it gets. */
 int wire_receive(int fd, json_t **ret_header, struct buffer *ret_body, int *fds);

@@ -5,6 +5,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -388,6 +389,36 @@ def test_who_is_expected_and_does_not_come_is_nobodys_loss(kept):
         assert box.raw("keep", "--state").returncode == 0
         time.sleep(0.02)  # it has given up waiting, and sleeps
     assert warm(kept, "print('as ever')").stdout == "as ever\n"
+
+
+@pytest.mark.parametrize("engine, kind", [("container", "python"), ("process", "python/process")])
+def test_what_a_spare_does_for_who_does_not_come_is_not_its_runs(kept, engine, kind):
+    """Each byte of a request has it look out for a moment, at the cost of nobody's CPU time."""
+    assert box.python("print(1)", "--warm", "--isolation", engine).cause == "exit"
+    kept.await_spares(kind)
+    for _ in range(400):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(os.environ["CLOCHE_KEEPER"])
+            client.send(b"x")
+        time.sleep(0.002)
+    hits = kept.kind(kind)["hits"]
+    result = box.python("print('at last')", "--warm", "--isolation", engine)
+    assert result.stdout == "at last\n" and kept.kind(kind)["hits"] == hits + 1
+    assert result.usage["cpu_user_ms"] + result.usage["cpu_system_ms"] < 35, result
+
+
+def test_a_box_does_not_wait_for_a_client_that_does_not_read(kept):
+    kept.await_state(lambda state: state["running"] == 0 and state["spares"] >= 1, 20)
+    client = subprocess.Popen([box.CLOCHE, "run", "--warm", "--json", "--output-limit", "8M", "-e",
+                               "import time; time.sleep(1); print('x' * 4000000)"], stdout=subprocess.PIPE)
+    try:
+        kept.await_state(lambda state: state["running"] == 1, 5)
+        client.send_signal(signal.SIGSTOP)
+        kept.await_state(lambda state: state["running"] == 0, 10)
+    finally:
+        client.send_signal(signal.SIGCONT)
+        told = json.loads(client.communicate(timeout=20)[0])
+    assert told["stdout"] == "x" * 4000000 + "\n"
 
 
 def test_a_killed_spare_is_not_handed_out(kept):

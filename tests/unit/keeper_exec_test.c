@@ -1,6 +1,7 @@
 /* Commands beside the interpreter of a context, in real boxes. */
 #include "context_session.h"
 
+#include "base/clock.h"
 #include "engine/beside.h"
 
 #include <fcntl.h>
@@ -139,6 +140,51 @@ static void command_takes_signals_and_dies_with_its_socket(void **state)
     command.socket = -1;
     forget_command(&command);
     close_session(session);
+}
+
+/* Asks until the box is gone. True: a command ran, and not only for a moment, although the interpreter was
+ * there no more. */
+static bool outlives_interpreter(struct session *session)
+{
+    const char *script = "test -e alive || { sleep 0.05; echo late > large; echo outlived; }";
+    for (int64_t until_us = clock_monotonic_us() + PATIENCE_MS * 1000; clock_monotonic_us() < until_us;) {
+        struct context_command order = {.fds = {-1, -1, -1}};
+        char said[16] = {0};
+        int ends[2], socket = -1;
+        for (const char *const *word = (const char *const[]){"sh", "-c", script, NULL}; *word; word++)
+            assert_int_equal(string_list_add(&order.words, *word), 0);
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        memcpy(order.fds, (int[]){ends[0], ends[1], ends[1]}, sizeof order.fds);
+        struct error err = {0};
+        int status = context_exec(session->context, &order, &socket, &err);
+        close(ends[1]);
+        ssize_t length = status < 0 ? -1 : read(ends[0], said, sizeof said - 1);
+        close(ends[0]);
+        if (socket >= 0)
+            close(socket);
+        string_list_free(&order.words);
+        if (status < 0 || length > 0)
+            return strcmp(said, "outlived\n") == 0;
+        sleep_ms(2); /* at its end the interpreter is to be alone */
+    }
+    return false;
+}
+
+/* Its init stays, and would start one more: in a box whose files are being collected, and whose account is
+ * closed. */
+static void no_command_runs_when_the_interpreter_has_ended(void **state)
+{
+    (void)state;
+    need_root();
+    for (int i = 0; i < 5; i++) {
+        struct session *session = open_session("container", NULL, NULL);
+        run(session, "import os, threading\n"
+                     "open('/data/output/large', 'wb').truncate(60 << 20)\n"
+                     "open('alive', 'w').close()\n"
+                     "threading.Timer(0.1, lambda: (os.unlink('alive'), os._exit(0))).start()");
+        assert_false(outlives_interpreter(session));
+        close_session(session);
+    }
 }
 
 static void what_cannot_be_executed_says_so(void **state)
@@ -300,6 +346,7 @@ int main(void)
         cmocka_unit_test(command_shares_the_box_and_its_files),
         cmocka_unit_test(command_wears_every_layer),
         cmocka_unit_test(command_takes_signals_and_dies_with_its_socket),
+        cmocka_unit_test(no_command_runs_when_the_interpreter_has_ended),
         cmocka_unit_test(what_cannot_be_executed_says_so),
         cmocka_unit_test(commands_are_at_most_sixteen),
         cmocka_unit_test(command_can_have_a_terminal),

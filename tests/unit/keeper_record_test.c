@@ -362,6 +362,24 @@ static void directory_without_a_record_is_reaped(void **state)
     in_child(orphan_body, *state);
 }
 
+static void overlong_body(void *data)
+{
+    become_owner(data);
+    const int past_last = 65536;
+    leave_taken(past_last - 1);
+    leave_taken(past_last);
+    int fd = open_records();
+    must(ftruncate(fd, INT64_C(5) << 30) == 0); /* more than an int counts */
+    close(fd);
+    must(reap().boxes == 1);
+    must(!is_taken(past_last - 1) && is_taken(past_last));
+}
+
+static void file_of_records_that_is_too_long_is_not_read_to_its_end(void **state)
+{
+    in_child(overlong_body, *state);
+}
+
 static void stranger_body(void *data)
 {
     become_owner(data);
@@ -584,6 +602,7 @@ int main(void)
         SCRATCH_TEST(leftover_that_is_met_is_swept_and_its_number_taken),
         SCRATCH_TEST(number_that_another_process_holds_is_passed_over),
         SCRATCH_TEST(directory_without_a_record_is_reaped),
+        SCRATCH_TEST(file_of_records_that_is_too_long_is_not_read_to_its_end),
         SCRATCH_TEST(names_that_are_not_ours_are_left_alone),
         SCRATCH_TEST(state_directory_of_another_user_is_refused),
         SCRATCH_TEST(state_directory_that_is_a_link_is_refused),
