@@ -19,7 +19,7 @@ const FIGURES = [
 ];
 
 const CAUSE_NAMES = { exit: "Ended by themselves", signal: "By a signal", wall_time: "Out of time", cpu_time: "Out of CPU time", memory: "Out of memory",
-  pids: "Too many processes", disk: "Disk full", output: "Too much output", denied_syscall: "Forbidden call", cancelled: "Stopped", host_failure: "The host failed" };
+  pids: "Too many processes", disk: "Disk full", output: "Too much output", denied_syscall: "Forbidden call", cancelled: "Stopped", vetted: "Held back by the filter", host_failure: "The host failed" };
 
 // The server's answer in the words of this page.
 export function digest({ pool = {}, runs = {}, latency = {}, memory = {}, machine = {}, queue, connections, tenant }) {

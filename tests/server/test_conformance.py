@@ -53,6 +53,9 @@ def operations(description):
                 yield method.upper(), path, operation
 
 
+KEY = {"$ref": "#/components/parameters/IdempotencyKey"}
+
+
 def test_description_is_valid(tools):
     done = subprocess.run([tools / "openapi-spec-validator", "--schema", "3.1", DESCRIPTION], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -93,6 +96,12 @@ def test_parameters_of_queries_are_those_of_the_routes(description):
     for method, path, operation in operations(description):
         told = {entry["name"] for entry in map(lambda entry: resolved(description, entry), operation.get("parameters", [])) if entry["in"] == "query"}
         assert told == taken[method, path], (method, path)
+
+
+def test_every_order_takes_a_key_that_keeps_it_from_being_done_twice(description):
+    for path, operations in description["paths"].items():
+        given = operations.get("post", {"parameters": [KEY]})["parameters"]
+        assert KEY in given, path
 
 
 def test_server_gives_its_description(serving, description):
