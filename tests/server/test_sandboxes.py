@@ -331,6 +331,30 @@ def test_a_run_is_interrupted_and_a_second_one_meanwhile_is_a_conflict(shared):
     assert shared.run("kept")["results"][0]["media"]["text/plain"] == "'still here'"
 
 
+IGNORES = """
+import time
+class Stubborn:
+    def __del__(self):
+        print('busy', flush=True)
+        until = time.monotonic() + 1
+        while time.monotonic() < until: pass
+Stubborn()
+time.sleep(60)
+"""
+
+
+def test_an_interrupt_that_python_ignores_comes_again(shared):
+    """In a __del__, or in what is called around a fork, an exception goes no further."""
+    shared.run("kept = 'still here'")
+    result = in_background(lambda: shared.run(IGNORES))
+    await_state(shared, "busy")
+    time.sleep(0.4)
+    assert shared.ask("POST", f"/contexts/{shared.context}/interrupt", {}).status == 202
+    ended = result()
+    assert ended["stdout"] == "busy\n" and ended["status"] == "interrupted" and not ended["died"], ended
+    assert shared.run("kept")["results"][0]["media"]["text/plain"] == "'still here'"
+
+
 def test_time_is_limited_and_can_be_extended(shared):
     result = shared.run("while True: pass", limits={"wall": "300ms"})
     assert result["cause"] == "wall_time" and result["timed_out"] and result["status"] == "interrupted" and not result["died"]

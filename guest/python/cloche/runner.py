@@ -39,6 +39,7 @@ class Runner:
         self.main_thread = threading.get_ident()
         self.frames_open = 0  # by the main thread, which is the one that a signal interrupts
         self.interrupt_waits = False
+        self.is_interrupted = False  # this run was, and what came of it is not known yet
 
     def send(self, message, body=b"", /, **fields):
         header = {"type": message, "run": self.run_id, **fields}
@@ -70,6 +71,7 @@ class Runner:
         sys.stdout, sys.stderr = self.outputs
         builtins.input = streams.read_answer
         builtins.display = rich.display
+        sys.unraisablehook = self.hear_ignored
         warnings.warn = execute.warner(warnings.warn, self.namespace.variables)
         rich.connect(self.show)
         reporting.connect(lambda fraction, text: self.send("progress", fraction=fraction, text=text))
@@ -90,7 +92,16 @@ class Runner:
             self.interrupt_waits = True
             return
         self.is_running = self.interrupt_waits = False  # once a run: a second must not hit us while we tell of the first
+        self.is_interrupted = True
         raise KeyboardInterrupt
+
+    def hear_ignored(self, ignored):
+        """Where Python ignores exceptions (in __del__, in what is called around a fork) an interrupt is lost: it comes again."""
+        if not self.is_interrupted or ignored.exc_type is not KeyboardInterrupt or threading.get_ident() != self.main_thread:
+            sys.__unraisablehook__(ignored)
+            return
+        self.is_interrupted, self.is_running = False, True
+        threading.Thread(target=interrupt_again, daemon=True).start()
 
     def serve(self):
         """Until the host is gone, or there is a program to become: that is returned."""
@@ -208,7 +219,7 @@ class Runner:
         """The part of a run that can be interrupted. An interrupt that comes in the last moment, while this is left, still
         comes out of it: nothing behind it is ever hit."""
         try:
-            self.interrupt_waits = False
+            self.interrupt_waits = self.is_interrupted = False
             self.is_running = True
             self.send("started")
             execute.run(self.namespace, source, name, typed, lambda value: self.show("value", rich.bundle(value)))
@@ -216,6 +227,11 @@ class Runner:
                 sys.modules["cloche.figures"].end_run(typed)
         finally:
             self.is_running = False
+
+
+def interrupt_again():
+    time.sleep(0.01)  # or it would come where it was lost
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def exit_code(error):
