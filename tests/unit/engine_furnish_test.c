@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include "engine/furnish.h"
+#include "names.h"
 
 #include <limits.h>
 
@@ -9,20 +10,15 @@
 static void write_code_by_each_name(void *data)
 {
     const struct scratch *scratch = data;
-    char too_long[2 * NAME_MAX], absolute[128];
-    memset(too_long, 'x', sizeof too_long);
-    too_long[sizeof too_long - 1] = '\0';
-    snprintf(absolute, sizeof absolute, "%s/x", scratch->path);
-    const char *const names[] = {"../x",   "../../x", absolute, "a/b",
-                                 "a/../x", "./x",     "/",      "",
-                                 ".",      "..",      too_long, too_long + NAME_MAX - 2 /* 256 bytes */};
+    struct bad_names bad;
+    bad_names_list(&bad, scratch->path);
     umask(0);
     must(chdir(scratch->path) == 0 && mkdir("root", 0755) == 0 && chdir("root") == 0);
     must(mkdir("code", 0755) == 0 && mkdir("code/a", 0755) == 0);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const struct program program = {.code_name = (char *)names[i], .code = {"code", 4}};
+    for (size_t i = 0; i < BAD_NAMES; i++) {
+        const struct program program = {.code_name = (char *)bad.items[i], .code = {"code", 4}};
         if (furnish_code(&program, "code") != -EINVAL) {
-            fprintf(stderr, "'%.64s' was taken as the name of code\n", names[i]);
+            fprintf(stderr, "'%.64s' was taken as the name of code\n", bad.items[i]);
             _exit(1);
         }
     }

@@ -3,6 +3,7 @@
 
 #include "keeper/spare.h"
 #include "runtime/runner.h"
+#include "names.h"
 
 #include <limits.h>
 #include <sys/socket.h>
@@ -44,22 +45,17 @@ static void code_has_no_name_that_leads_elsewhere(void **state)
     const struct string_list none = {0};
     struct error err = {0};
     assert_int_equal(language_table_load(&none, &languages, &err), 0);
-    char too_long[2 * NAME_MAX], absolute[128];
-    memset(too_long, 'x', sizeof too_long);
-    too_long[sizeof too_long - 1] = '\0';
-    snprintf(absolute, sizeof absolute, "%s/x", scratch->path);
-    const char *const names[] = {"../x",   "../../x", absolute, "a/b",
-                                 "a/../x", "./x",     "/",      "",
-                                 ".",      "..",      too_long, too_long + NAME_MAX - 2 /* 256 bytes */};
+    struct bad_names bad;
+    bad_names_list(&bad, scratch->path);
     static const char *const directories[] = {"box", "box/code", "box/code/a"};
     for (size_t i = 0; i < sizeof directories / sizeof *directories; i++)
         assert_int_equal(mkdirat(scratch->fd, directories[i], 0755), 0);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        give_code(scratch, &languages, names[i]);
+    for (size_t i = 0; i < BAD_NAMES; i++) {
+        give_code(scratch, &languages, bad.items[i]);
         static const char *const elsewhere[] = {"x", "box/x", "box/code/x", "box/code/a/b"};
         for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
             if (exists(scratch->fd, elsewhere[k]))
-                fail_msg("code of the name '%.64s' is at %s", names[i], elsewhere[k]);
+                fail_msg("code of the name '%.64s' is at %s", bad.items[i], elsewhere[k]);
     }
     give_code(scratch, &languages, "..x.js");
     assert_file_holds(scratch->fd, "box/code/..x.js", "code");
