@@ -15,7 +15,7 @@ TENANTS = {  # their quotas, where they differ from the defaults
     "alice": (), "bob": (), "hog": (), "guest": (), "operator": ("--operator",), "pager": (), "other-pager": (),
     "few-boxes": ("--boxes", 2), "forker": (), "few-runs": ("--runs", 2), "slow": ("--runs-minute", 2), "little-cpu": ("--cpu-hour", "200ms"),
     "commander": ("--cpu-hour", "700ms"), "leaver": ("--cpu-hour", "700ms"),
-    "spinner": ("--cpu-hour", "30s"), "overlapper": ("--cpu-hour", "30s"), "sleeper": ("--cpu-hour", "30s"), "straggler": ("--cpu-hour", "30s"),  # little comes back in a second
+    "spinner": ("--cpu-hour", "5s"), "overlapper": ("--cpu-hour", "5s"), "sleeper": ("--cpu-hour", "5s"), "straggler": ("--cpu-hour", "5s"),  # little comes back in a second
     "little-memory": ("--memory", "600M"), "little-disk": ("--disk", "150M"), "little-uploads": ("--uploads", 100000),
     "keeper-of-files": ("--kept", "3M"),
 }
