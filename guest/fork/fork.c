@@ -1,17 +1,17 @@
 /* Forks the interpreter that has loaded this library into a box of its own.
  *
  * Theory of operation. The interpreter (its runner) is told by the host to fork, and gets descriptors with
- * the order: the new box's control socket, plan, init program, streams, channel, and the files to join its
- * control groups by. The fork has two steps, because the new box needs an init as its first process, and an
- * interpreter whose memory is a copy of ours:
+ * the order: the new box's control socket, plan, init program, streams and channel. The fork has two steps,
+ * because the new box needs an init as its first process, and an interpreter whose memory is a copy of ours:
  *
  *   interpreter ── clone, all namespaces, shared memory ──> first process ── clone, copied memory ──> copy
  *   (waits, as after vfork)                                 becomes init                    returns 0
  *
- * The first process joins the groups, lets the host map its user, takes that user, empties the bounding set,
- * forks the copy and executes init. So page tables are copied once. The copy waits until the host has made
- * its mounts, gives up every capability, and returns to the interpreter on the stack that the interpreter
- * called from, which it has a copy of.
+ * The first process lets the host map its user, joins the groups that the host has made meanwhile (the files
+ * to do that by come with its word), takes that user, empties the bounding set, forks the copy and executes
+ * init. So page tables are copied once. The copy waits until the host has made its mounts, gives up every
+ * capability, and returns to the interpreter on the stack that the interpreter called from, which it has a
+ * copy of.
  *
  * The filter asks the host about both clones; they pass only within an order. Nothing here is trusted by the
  * host: it looks at both processes from outside before they get anything to do.
@@ -50,12 +50,13 @@ void leave(long code)
 }
 
 /* The shared memory is the interpreter's: from here on only its stack below and the state are written. */
-static long join_groups(const struct fork_state *state)
+static long join_groups(const int *fds, int count)
 {
-    for (int i = FIRST_JOIN; i < state->fd_count; i++) {
-        long status = raw_call(SYS_write, state->fds[i], RAW("0"), 1, 0, 0);
+    for (int i = 0; i < count; i++) {
+        long status = raw_call(SYS_write, fds[i], RAW("0"), 1, 0, 0);
         if (status < 0)
             return status;
+        raw_call(SYS_close, fds[i], 0, 0, 0, 0);
     }
     return 0;
 }
@@ -72,17 +73,20 @@ long say_entered(const struct fork_state *state)
 
 static long pass_number(long number);
 
-/* Tells the host that we are there, and waits until it has mapped our user; there is something to do
- * meanwhile. */
+/* Tells the host that we are there, and waits until it has mapped our user and made our groups; there is
+ * something to do meanwhile. */
 static long enter(const struct fork_state *state)
 {
     char order = 0;
+    int groups[DESCRIPTORS_MAX], group_count = 0;
     long status = say_entered(state);
     if (status == 0)
         status = pass_number(state->number);
-    if (status == 0)
-        status = raw_call(SYS_read, state->fds[CONTROL], RAW(&order), 1, 0, 0);
-    return status < 0 ? status : status == 1 && order == INIT_ENTER ? 0 : -1;
+    if (status < 0)
+        return status;
+    if (!take(state->fds[CONTROL], &order, 1, groups, &group_count) || order != INIT_ENTER)
+        return -1;
+    return join_groups(groups, group_count);
 }
 
 static long take_user(void)
@@ -174,9 +178,7 @@ long copy_and_become_init(struct fork_state *state, long flags)
 
 static long first_process_apart(struct fork_state *state)
 {
-    long status = join_groups(state);
-    if (status == 0)
-        status = enter(state);
+    long status = enter(state);
     if (status == 0)
         status = take_user();
     return status < 0 ? status : copy_and_become_init(state, FORK_PROGRAM_FLAGS);
@@ -369,17 +371,6 @@ static long fork_interpreter(const struct order *order, int *thread_id, int land
     return result;
 }
 
-/* The host looks at a copy while this has nothing but its streams and channel; what it opens comes after. */
-static int is_let_go(void)
-{
-    char order = 0;
-    long got;
-    do
-        got = raw_call(SYS_read, INIT_CHANNEL_FD, RAW(&order), 1, 0, 0);
-    while (got == -4 /* EINTR */);
-    return got == 1 && order == INIT_GO;
-}
-
 __attribute__((visibility("default"))) long cloche_fork(const int *fds, int fd_count, int *thread_id,
                                                         int landlock_abi);
 long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
@@ -391,10 +382,21 @@ long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
     order.is_awaited = 1;
     for (int i = 0; i < fd_count; i++)
         order.fds[i] = fds[i];
-    long result = fork_interpreter(&order, thread_id, landlock_abi, 0);
-    if (result == 0 && !is_let_go())
-        leave(71);
-    return result;
+    return fork_interpreter(&order, thread_id, landlock_abi, 0);
+}
+
+/* In the copy: the host looks at it while it has nothing but its streams and channel; what it opens comes
+ * after. */
+__attribute__((visibility("default"))) void cloche_await_leave(void);
+void cloche_await_leave(void)
+{
+    char order = 0;
+    long got;
+    do
+        got = raw_call(SYS_read, INIT_CHANNEL_FD, RAW(&order), 1, 0, 0);
+    while (got == -4 /* EINTR */);
+    if (got != 1 || order != INIT_GO)
+        leave(71); /* the host changed its mind, or is gone */
 }
 
 /* Takes a frame whose words do not matter: that it brings descriptors is the order, and that it has a body

@@ -8,17 +8,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-size_t fork_list_descriptors(const struct box *child, const struct launch *launch, int *into)
+size_t fork_list_descriptors(const struct launch *launch, int *into)
 {
     const int wanted[] = {launch->child_control, launch->plan_fd,      launch->init_fd,
                           launch->child_stdin,   launch->child_stdout, launch->child_stderr,
                           launch->child_channel};
-    size_t count = sizeof wanted / sizeof *wanted;
     memcpy(into, wanted, sizeof wanted);
-    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
-        if (child->group.join_fd[i] >= 0)
-            into[count++] = child->group.join_fd[i];
-    return count;
+    return sizeof wanted / sizeof *wanted;
 }
 
 int fork_ask_who_speaks(const struct box *child, struct error *err)

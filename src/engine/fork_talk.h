@@ -8,7 +8,7 @@ enum { FORK_STEP_MS = 10000 };
 
 /* What the order to fork brings, in the order of guest/fork/fork.h; `into` has room for
  * PROCESS_DESCRIPTORS_MAX. */
-size_t fork_list_descriptors(const struct box *child, const struct launch *launch, int *into);
+size_t fork_list_descriptors(const struct launch *launch, int *into);
 
 /* Before the order: the kernel is to say who speaks on the new box's control socket. */
 int fork_ask_who_speaks(const struct box *child, struct error *err);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* A fork under way, as its parent's runner speaks of it. */
@@ -22,6 +23,13 @@ struct asking {
     bool has_scope;    /* the copy is to have one of its own */
     char refusal[400]; /* the guest's words */
 };
+
+/* It looks around while we prepare its copy's box. If that does not arrive, it looks when the order comes. */
+static void announce(const struct context *parent)
+{
+    struct slice look = runner_look();
+    send(parent->channel_fd, look.data, look.length, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
 
 static int send_order(void *data, const int *fds, size_t count)
 {
@@ -93,6 +101,7 @@ static int fork_box(struct context *context, struct box *from, bool is_alone, st
                                          .words_fd = context->parent->channel_fd,
                                          .is_alone = is_alone,
                                          .with_files = true};
+    announce(context->parent);
     int status = lease_open(lease, &terms, err);
     if (status < 0)
         return status;

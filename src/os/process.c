@@ -138,6 +138,14 @@ void process_keep_off(const struct process_apart *apart, pid_t other)
         send_away(&of_other, sched_getcpu());
 }
 
+void process_bring_here(struct process_apart *apart)
+{
+    cpu_set_t own;
+    if (!apart->we_are || !apart->they_are || sched_getaffinity(0, sizeof own, &own) < 0)
+        return;
+    sched_setaffinity(apart->pid, sizeof own, &own);
+}
+
 void process_let_roam(struct process_apart *apart)
 {
     if (apart->they_are)

@@ -48,6 +48,8 @@ void process_stay(struct process_apart *apart, pid_t pid);
 
 /* While we stay: another one begins elsewhere too, and for good. */
 void process_keep_off(const struct process_apart *apart, pid_t other);
+/* The other way round: it gets the CPU that we stay on, because we are about to sleep. */
+void process_bring_here(struct process_apart *apart);
 void process_let_roam(struct process_apart *apart);
 void process_roam(struct process_apart *apart);
 

@@ -305,11 +305,20 @@ int runner_write_preload(struct buffer *into, const struct string_list *modules,
         (struct slice){"", 0});
 }
 
+/* Of four letters, and without anything else. */
+#define SHORT_FRAME(word) "\x0f\0\0\0\0\0\0\0{\"type\":\"" word "\"}"
+enum { SHORT_FRAME_SIZE = LENGTHS_SIZE + 0x0f };
+
 struct slice runner_soon(void)
 {
-    static const char frame[] = "\x0f\0\0\0\0\0\0\0{\"type\":\"soon\"}";
-    _Static_assert(sizeof frame == LENGTHS_SIZE + 0x0f + 1, "as long as it says");
-    return (struct slice){frame, sizeof frame - 1};
+    static const char frame[SHORT_FRAME_SIZE + 1] = SHORT_FRAME("soon");
+    return (struct slice){frame, SHORT_FRAME_SIZE};
+}
+
+struct slice runner_look(void)
+{
+    static const char frame[SHORT_FRAME_SIZE + 1] = SHORT_FRAME("look");
+    return (struct slice){frame, SHORT_FRAME_SIZE};
 }
 
 int runner_write_main(struct buffer *into, const struct runner_program *program)

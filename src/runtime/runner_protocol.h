@@ -139,5 +139,8 @@ struct runner_program {
 /* To an interpreter that waits to become a program: that order may come at any moment. */
 struct slice runner_soon(void);
 
+/* To a context's interpreter: the order to fork follows, and it may look around for that already. */
+struct slice runner_look(void);
+
 /* Tells it to become a program: no word of the protocol comes from it any more. */
 int runner_write_main(struct buffer *into, const struct runner_program *program);

@@ -37,6 +37,7 @@ def prepare():
     _library.cloche_zygote.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int)]
     _library.cloche_farewell.restype = None
     _library.cloche_farewell.argtypes = [ctypes.c_int]
+    _library.cloche_is_alone.argtypes = [ctypes.c_long]
     _library.cloche_fork.restype = ctypes.c_long
     _library.cloche_fork.argtypes = [ctypes.POINTER(ctypes.c_int), ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
     return _library
@@ -52,6 +53,12 @@ def _thread_id_address():
 
 def check():
     """Threads and children cannot be copied; they are named."""
+    if not prepare().cloche_is_alone(len(_forked)):
+        name_company()
+
+
+def name_company():
+    """The same by other means, which can tell what is there."""
     threads = [thread.name for thread in threading.enumerate() if thread is not threading.current_thread()]
     if threads:
         raise Refused(f"{len(threads)} threads are running: {', '.join(threads[:5])}; end them first")
@@ -126,18 +133,25 @@ def fork(fds, landlock_abi, around=None):
     prepare()
     address = _thread_id_address()
     array = (ctypes.c_int * len(fds))(*fds)
-    forget_fonts()
-    ctypes.pythonapi.PyOS_BeforeFork()
+    has_hooks = seeds.has_hooks()
+    if has_hooks:
+        ctypes.pythonapi.PyOS_BeforeFork()
     result = _library.cloche_fork(array, len(fds), address, landlock_abi)
     if result == 0:
+        if not has_hooks:  # which opens nothing, and so need not wait until the host has looked
+            seeds.settle()
+            renew_randomness()
+        _library.cloche_await_leave()
         surroundings.remember_streams()
         if around:
             around.take()
-        ctypes.pythonapi.PyOS_AfterFork_Child()
+        if has_hooks:
+            ctypes.pythonapi.PyOS_AfterFork_Child()
+            renew_randomness()
         _forked.clear()
-        renew_randomness()
         return True
-    ctypes.pythonapi.PyOS_AfterFork_Parent()
+    if has_hooks:
+        ctypes.pythonapi.PyOS_AfterFork_Parent()
     if result < 0:
         too_deep = "namespaces cannot be nested deeper here" if -result in (errno.ENOSPC, errno.EUSERS) else None
         raise Refused(f"the copy could not be made: {too_deep or os.strerror(-result)}")
@@ -190,17 +204,12 @@ def serve_as_zygote(channel_fd, landlock_abi, is_plain, trial):
 
 
 def renew_randomness():
-    """`random` renews itself after a fork, `secrets` and `uuid` ask the kernel; these do not. OpenSSL knows a fork by its
-    pid, which is another than that of what it is a copy of; it is helped all the same."""
-    ssl = sys.modules.get("_ssl")
-    if ssl:
-        ssl.RAND_add(os.urandom(32), 32.0)
+    """`random` renews itself after a fork, `secrets` and `uuid` ask the kernel, and OpenSSL knows a fork by its pid, which is
+    another than that of what it is a copy of (guest/fork/fork.c); these do not."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random:
         numpy_random.seed()
-    tempfile = sys.modules.get("tempfile")
-    if tempfile:
-        tempfile._name_sequence = None
+    seeds.forget_names()
     torch = sys.modules.get("torch")
     if torch:
         torch.seed()

@@ -118,8 +118,10 @@ PRACTICE = 20  # by then the interpreter has specialised the code, which it does
 
 
 def practise():
-    """What every fork does, for the first time: that is when OpenSSL reads its configuration, and much else is made."""
+    """What every fork does, for the first time, when much is made; and that OpenSSL reads its configuration."""
     forking.renew_randomness()
+    if "_ssl" in sys.modules:
+        sys.modules["_ssl"].RAND_bytes(1)
     script.prepare_streams()
     for _ in range(PRACTICE):
         script.rehearse()

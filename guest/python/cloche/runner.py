@@ -10,6 +10,7 @@ Everything that it says may be the words of the code that it runs: the host beli
 import builtins
 import importlib.abc
 import importlib.util
+import json
 import os
 import resource
 import signal
@@ -24,6 +25,8 @@ from .wire import Channel, Closed
 
 PROTOCOL = 1
 SOON_S = 0.0004  # that an order is waited for without sleep
+READY_HEADER = json.dumps({"type": "ready", "run": None, "protocol": PROTOCOL, "language": "python", "version": sys.version.split()[0]},
+                          separators=(",", ":")).encode()
 VET_HEADER = b'{"type":"vet","run":null}'
 FIGURES = "module://cloche.figures"
 
@@ -40,6 +43,7 @@ class Runner:
         self.frames_open = 0  # by the main thread, which is the one that a signal interrupts
         self.interrupt_waits = False
         self.is_interrupted = False  # this run was, and what came of it is not known yet
+        self.view = None  # what the order to fork will find, if it was announced
 
     def send(self, message, body=b"", /, **fields):
         header = {"type": message, "run": self.run_id, **fields}
@@ -121,9 +125,12 @@ class Runner:
                 self.channel.expect(SOON_S)
                 continue
             if header.get("type") == "run":
+                self.view = None
                 self.prepare()
                 surroundings.start_timers()
                 self.run(header, body)
+            elif header.get("type") == "look":
+                self.view = self.look_around()
             elif header.get("type") == "fork":
                 self.fork(header)
             elif header.get("type") == "zygote":
@@ -140,7 +147,7 @@ class Runner:
                 self.send("refused", text=f"there is no message '{header.get('type')}'")
 
     def say_ready(self):
-        self.send("ready", protocol=PROTOCOL, language="python", version=sys.version.split()[0])
+        self.channel.write(READY_HEADER, b"")
 
     def write_trial(self):
         """The orders of a copy that does what those of a zygote do, up to the end of a program."""
@@ -164,14 +171,23 @@ class Runner:
         self.channel.close()
         program.run()
 
-    def fork(self, header):
-        """The copy goes on where we are, with a host and a box of its own, and says that it is ready."""
-        fds = self.channel.take_fds()
+    def look_around(self):
+        """What a copy is to find again (or nothing: no code was run), and why there can be none. Descriptors that came are apart."""
         self.flush()
         try:
             forking.check()
             self.namespace.check_idle()
-            around = forking.look_around(fds, self.namespace.loop) if self.count else None
+            return (forking.look_around(self.channel.received_fds, self.namespace.loop) if self.count else None), None
+        except (forking.Refused, OSError) as error:
+            return None, error
+
+    def fork(self, header):
+        """The copy goes on where we are, with a host and a box of its own, and says that it is ready."""
+        (around, obstacle), self.view = self.view or self.look_around(), None
+        fds = self.channel.take_fds()
+        try:
+            if obstacle:
+                raise obstacle
             if forking.fork(fds, header.get("landlock", 0), around):
                 self.begin_as_copy(around)
                 return

@@ -6,10 +6,14 @@ state is filled from the kernel in each fork: guest/fork/seeds.c."""
 import array
 import ctypes
 import os
+import posix
 import sys
+import threading
 
-# What these do is done: no lock is held while a zygote forks, and the state of `random` is among those that are filled.
-SETTLED = {("threading", "_after_fork"), ("random", "Random.seed"), ("logging", "_after_at_fork_child_reinit_locks")}
+# What these do is done, or needs not be done: no lock is held while an interpreter forks that has one thread, and `random` is
+# given other numbers by ourselves.
+SETTLED = {("threading", "_after_fork"), ("random", "Random.seed"), ("logging", "_after_at_fork_child_reinit_locks"),
+           (None, "lock._at_fork_reinit")}
 _hooks = []
 
 
@@ -18,25 +22,49 @@ def watch_hooks():
     register = os.register_at_fork
 
     def register_at_fork(**hooks):
-        _hooks.append(hooks.get("after_in_child"))
+        _hooks.append(hooks.get("after_in_child") or next(iter(hooks.values()), None))
         return register(**hooks)
 
-    os.register_at_fork = register_at_fork
+    os.register_at_fork = posix.register_at_fork = register_at_fork
 
 
-def need_hooks(library):
-    """Is there something that only its own hook can put right in a fork? Else all is prepared for forks without. Once."""
-    for hook in filter(None, _hooks):
-        name = getattr(hook, "__module__", None), getattr(hook, "__qualname__", "")
-        if name[1].endswith("cache_clear"):
-            hook()  # a cache that is empty now is empty in every fork
-        elif name not in SETTLED:
-            return True
-    if "torch" in sys.modules:
-        return True
+def _is_cache(hook):
+    return getattr(hook, "__qualname__", "").endswith("cache_clear")
+
+
+def has_hooks():
+    """Did somebody ask for something at a fork that only his own hook can do?"""
+    return "torch" in sys.modules or any(
+        not _is_cache(hook) and (getattr(hook, "__module__", None), getattr(hook, "__qualname__", "")) not in SETTLED for hook in _hooks)
+
+
+def clear_caches():
+    for hook in filter(_is_cache, _hooks):
+        hook()
+
+
+def forget_names():
+    """Of temporary files: the next are drawn at random again."""
     tempfile = sys.modules.get("tempfile")
     if tempfile:
         tempfile._name_sequence = None
+
+
+def settle():
+    """In a copy, in place of all hooks."""
+    clear_caches()
+    generator = getattr(sys.modules.get("random"), "_inst", None)
+    if generator:
+        generator.seed()
+    threading.main_thread()._set_native_id()  # that of a copy is its own
+
+
+def need_hooks(library):
+    """Must hooks be called in each fork of this zygote? Else all is prepared for forks without. Once."""
+    if has_hooks():
+        return True
+    clear_caches()  # what is empty now is empty in every fork
+    forget_names()
     return not (_find(library, "random", _state_of_random) and _find(library, "numpy.random", _state_of_numpy))
 
 

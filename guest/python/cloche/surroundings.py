@@ -39,6 +39,10 @@ def is_open(number):
     return True
 
 
+def is_own_stream(number):
+    return number in STREAMS and _streams.get(identity(os.fstat(number))) == number
+
+
 class File:
     """One descriptor, and how to have it again."""
 
@@ -122,10 +126,9 @@ class Surroundings:
             self.directory = os.getcwd()
         except OSError:  # it was removed
             self.directory = None
-        numbers = sorted(number for number in map(int, os.listdir("/proc/self/fd")) if is_open(number))
+        numbers = sorted(number for number in map(int, os.listdir("/proc/self/fd")) if number != CHANNEL_FD and number not in apart and is_open(number))
         self.held = [number for number in numbers if number in renewed]
-        self.files = [File(number) for number in numbers if number != CHANNEL_FD and number not in apart and number not in renewed]
-        self.files = [file for file in self.files if file.stream is None or file.stream != file.number]
+        self.files = [File(number) for number in numbers if number not in renewed and not is_own_stream(number)]
         obstacles = [f"{file.number} ({why})" for file in self.files if (why := file.obstacle())]
         if obstacles:
             raise Refused(f"descriptors are open that a copy cannot have: {', '.join(obstacles[:5])}; close them first")
@@ -166,11 +169,14 @@ def hold(number):
 
 def refuse_other_timers():
     try:
-        with open("/proc/self/timers", encoding="ascii") as file:
-            if file.read(1):
-                raise Refused("timers are running that were made with timer_create; delete them first")
+        file = os.open("/proc/self/timers", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        pass  # not in this kernel
+        return  # not in this kernel
+    try:
+        if os.read(file, 1):
+            raise Refused("timers are running that were made with timer_create; delete them first")
+    finally:
+        os.close(file)
 
 
 def start_timers():

@@ -64,6 +64,7 @@ int forking_prepare(struct box *box, struct error *err)
     pthread_cond_init(&family->passed, NULL);
     family->references = 1;
     box->family = family;
+    room_expect_forks();
     return identity_continue_line(NULL, box, err);
 }
 
@@ -186,12 +187,23 @@ static bool is_ordered(struct family *family, const struct seccomp_notif *call)
     pthread_mutex_lock(&family->lock);
     pid_t *permission = flags == (uint32_t)FORK_INIT_FLAGS ? &family->may_make_init : &family->may_copy;
     bool passes = *permission != 0 && *permission == caller;
-    if (passes) {
+    if (passes)
         *permission = 0;
-        pthread_cond_broadcast(&family->passed);
-    }
     pthread_mutex_unlock(&family->lock);
     return passes;
+}
+
+static void answer_clone(struct box *box, const struct seccomp_notif *call)
+{
+    if (!is_ordered(box->family, call)) {
+        notify_answer(box, call->id, EPERM);
+        return;
+    }
+    notify_continue(box, call->id); /* its flags are in a register: nobody can change them now */
+    /* Afterwards: who is woken may take our CPU, and the call would wait for that. */
+    pthread_mutex_lock(&box->family->lock);
+    pthread_cond_broadcast(&box->family->passed);
+    pthread_mutex_unlock(&box->family->lock);
 }
 
 /* True: the box itself made the call, and must end. Else it was another of its family, which is told. */
@@ -228,10 +240,7 @@ bool forking_answer(struct box *box, const char **ret_call)
     if (!notify_receive(box->listener_fd, &call))
         return false;
     if (call.data.nr == SYS_clone) {
-        if (is_ordered(box->family, &call))
-            notify_continue(box, call.id); /* its flags are in a register: nobody can change them now */
-        else
-            notify_answer(box, call.id, EPERM);
+        answer_clone(box, &call);
         return false;
     }
     *ret_call = seccomp_call_name(call.data.nr);
@@ -356,16 +365,28 @@ int forking_show_inputs(struct box *box, struct error *err)
     return status;
 }
 
-/* From the order to a first process that is in its groups and has its user. */
-static int make_first_process(struct box *parent, struct box *child, const struct launch *launch,
-                              const struct fork_request *request, struct error *err)
+static int make_groups(struct box *child, const struct cgroup_limits *limits, struct error *err)
+{
+    int status = cgroup_create(child->cgroups, child->identity->name, limits, &child->group, err);
+    if (status == 0)
+        status = cgroup_join_open(&child->group, err);
+    return status < 0 ? status : cgroup_usage_open(&child->group, err);
+}
+
+/* From the order to a first process that has its user, and to its groups. */
+static int make_first_process(struct box *parent, struct box *child, const struct cgroup_limits *limits,
+                              const struct launch *launch, const struct fork_request *request,
+                              struct error *err)
 {
     int fds[PROCESS_DESCRIPTORS_MAX];
-    size_t count = fork_list_descriptors(child, launch, fds);
+    size_t count = fork_list_descriptors(launch, fds);
     let_pass(parent->family, parent->program_pid, 0);
     int status = request->order(request->data, fds, count);
     if (status < 0)
         return error_host(err, status, "the program cannot be told to fork");
+    /* While it is being made, which takes as long. */
+    if ((status = make_groups(child, limits, err)) < 0)
+        return status;
     pid_t pid = fork_await_first_process(child, request, err);
     if (pid < 0)
         return pid;
@@ -383,6 +404,19 @@ static int say(int fd, char order, struct error *err)
 {
     ssize_t sent = send(fd, &order, 1, MSG_NOSIGNAL);
     return sent == 1 ? 0 : error_host(err, sent < 0 ? -errno : -EIO, "the forked box is gone");
+}
+
+/* The first process may go on, into its groups. */
+static int let_in(const struct box *child, struct error *err)
+{
+    int fds[CGROUP_CONTROLLERS];
+    size_t count = 0;
+    char order = INIT_ENTER;
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (child->group.join_fd[i] >= 0)
+            fds[count++] = child->group.join_fd[i];
+    int status = process_send_many(child->control_fd, &order, 1, fds, count);
+    return status < 0 ? error_host(err, status, "the forked box is gone") : 0;
 }
 
 /* The copy may go on, with the rules for its files. */
@@ -439,7 +473,8 @@ static int furnish(struct box *child, struct room *room, struct error *err)
     struct errand errand = {
         .room = room, .words_fd = apart.child_control, .pidfd = child->pidfd, .work = room_refurnish};
     struct error failure = {0};
-    int furnished = in_helper(&errand, room->files_fd >= 0, &failure);
+    room->has_files = room->files_fd >= 0 && room_finds_files(room->files_fd);
+    int furnished = in_helper(&errand, room->has_files, &failure);
     launch_close(&apart);
     room->launch = NULL;
     int status = take_made(child, ours, err); /* its own words come first */
@@ -465,19 +500,19 @@ static int join_family(struct box *parent, struct box *child, struct error *err)
 }
 
 /* The program's own part, one at a time: until the copy is made. */
-static int make_copy(struct box *parent, struct box *child, const struct fork_request *request,
-                     const struct launch *launch, struct error *err)
+static int make_copy(struct box *parent, struct box *child, const struct cgroup_limits *limits,
+                     const struct fork_request *request, const struct launch *launch, struct error *err)
 {
     struct family *family = parent->family;
     int status = fork_ask_who_speaks(child, err);
     if (status == 0)
-        status = make_first_process(parent, child, launch, request, err);
+        status = make_first_process(parent, child, limits, launch, request, err);
     if (status < 0)
         return status;
     let_pass(family, 0, child->pid);
     if (request->is_alone)
         process_stay_apart(&child->apart, child->pid); /* it copies memory while we furnish its place */
-    status = say(child->control_fd, INIT_ENTER, err);
+    status = let_in(child, err);
     int64_t until_us = clock_monotonic_us() + FORK_STEP_MS * 1000;
     struct pollfd polled = {.fd = child->pidfd, .events = POLLIN};
     pthread_mutex_lock(&family->lock);
@@ -502,8 +537,9 @@ static int make_box(struct box *parent, const struct inspect_kin *kin, struct bo
         status = join_family(parent, child, err);
     if (status == 0)
         status = let_settle(child, err);
-    launch_close(launch);  /* or we would never see the end of the pipes */
-    child->started_us = 1; /* the word to go is given below, by us */
+    launch_close(launch);              /* or we would never see the end of the pipes */
+    child->started_us = 1;             /* the word to go is given below, by us */
+    process_bring_here(&child->apart); /* the copy settles where init was */
     if (status == 0)
         status = say(child->control_fd, INIT_GO, err);
     if (status == 0)
@@ -544,12 +580,6 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
         lists.flags |= PLAN_STAYS;
     if (status == 0)
         status = launch_write_plan(child, &lists, &launch, err);
-    if (status == 0)
-        status = cgroup_create(child->cgroups, child->identity->name, limits, &child->group, err);
-    if (status == 0)
-        status = cgroup_join_open(&child->group, err);
-    if (status == 0)
-        status = cgroup_usage_open(&child->group, err);
     if (status < 0)
         return status;
     if (parent->init_stays)
@@ -558,7 +588,7 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
     struct inspect_kin kin;
     status = find_kin(parent, &kin, err);
     if (status == 0)
-        status = make_copy(parent, child, request, &launch, err);
+        status = make_copy(parent, child, limits, request, &launch, err);
     let_pass(parent->family, 0, 0);
     pthread_mutex_unlock(&parent->family->forking);
     if (status == 0)

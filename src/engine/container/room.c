@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,26 @@ static int show_later_places(const struct room *room)
     return status;
 }
 
+static bool is_untouched(int scratch_fd, const struct scratch_place *place)
+{
+    scope_fd dir = openat(scratch_fd, place->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat now;
+    if (dir < 0 || fstat(dir, &now) < 0 || (now.st_mode & 07777) != place->mode)
+        return false;
+    struct directory_reader reader;
+    const char *name;
+    directory_reader_start(&reader, dir);
+    return directory_reader_next(&reader, &name) == 0;
+}
+
+bool room_finds_files(int scratch_fd)
+{
+    for (size_t i = 0; i < SCRATCH_PLACES; i++)
+        if (!is_untouched(scratch_fd, &scratch_places[i]))
+            return true;
+    return false;
+}
+
 /* A fork that goes on begins with the files of its parent. What they take counts for the fork. */
 static int copy_places(const struct room *room, int scratch_fd)
 {
@@ -98,8 +119,10 @@ static int make_scratch(const struct room *room)
         return -errno;
     struct init_message message = {.kind = INIT_SCRATCH};
     status = process_send(room->launch->child_control, &message, sizeof message, scratch);
-    if (status == 0 && (room->box->is_fork || room->box->is_spare))
-        status = room->files_fd < 0 ? show_later_places(room) : copy_places(room, scratch);
+    if (status == 0 && room->has_files)
+        status = copy_places(room, scratch);
+    else if (status == 0 && room->files_fd < 0 && (room->box->is_fork || room->box->is_spare))
+        status = show_later_places(room);
     static const struct {
         const char *from, *to;
     } binds[] = {{"tmp/home", "home/user"},
@@ -164,24 +187,77 @@ static bool is_open_proc_entry(const char *name)
 /* Is the box's uid on the host that of root? Set before the child that masks is made, and read by it. */
 static bool is_roots_uid;
 
-/* Covers one entry of /proc, unless only root may read it: that is out of reach already for another uid, by a
- * check that the box has no capability to pass, and every mount costs when a box starts and when it ends. */
-static int mask_entry(int proc_fd, const char *name)
+/* Entries that are known to be covered, for who makes many boxes: each spares the child a question. Filled in
+ * once, before there is a child; what it lacks is asked for, and what it has too much does no harm. */
+static struct {
+    char name[32];
+    bool is_directory;
+} covered[64];
+static size_t covered_count;
+
+static int ask_kind(int proc_fd, const char *name, bool *ret_is_covered, bool *ret_is_directory)
 {
     struct stat status;
     long result = raw_call(SYS_newfstatat, proc_fd, RAW(name), RAW(&status), AT_SYMLINK_NOFOLLOW, 0);
-    if (result == -ENOENT)
-        return 0;
-    if (result < 0 || S_ISLNK(status.st_mode) || ((status.st_mode & 0007) == 0 && !is_roots_uid))
-        return (int)result;
+    *ret_is_covered =
+        result == 0 && !S_ISLNK(status.st_mode) && ((status.st_mode & 0007) != 0 || is_roots_uid);
+    *ret_is_directory = result == 0 && S_ISDIR(status.st_mode);
+    return result == -ENOENT ? 0 : (int)result;
+}
+
+static void learn_covered(void)
+{
+    scope_fd list = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct directory_reader reader;
+    const char *name;
+    directory_reader_start(&reader, list);
+    while (list >= 0 && directory_reader_next(&reader, &name) > 0) {
+        bool is_covered, is_directory;
+        if (is_open_proc_entry(name) || ask_kind(list, name, &is_covered, &is_directory) < 0 || !is_covered ||
+            strlen(name) >= sizeof covered->name || covered_count == sizeof covered / sizeof *covered)
+            continue;
+        strcpy(covered[covered_count].name, name);
+        covered[covered_count++].is_directory = is_directory;
+    }
+}
+
+/* `*at` is where the last one was found: they come in the same order. */
+static bool find_covered(const char *name, size_t *at, bool *ret_is_directory)
+{
+    for (size_t tries = 0; tries < covered_count; tries++) {
+        size_t here = (*at + tries) % covered_count;
+        if (strcmp(covered[here].name, name) != 0)
+            continue;
+        *at = here + 1;
+        *ret_is_directory = covered[here].is_directory;
+        return true;
+    }
+    return false;
+}
+
+/* Covers one entry of /proc, unless only root may read it: that is out of reach already for another uid, by a
+ * check that the box has no capability to pass, and every mount costs when a box starts and when it ends. */
+static int mask_entry(int proc_fd, const char *name, size_t *at)
+{
+    bool is_covered = true, is_directory;
+    int status =
+        find_covered(name, at, &is_directory) ? 0 : ask_kind(proc_fd, name, &is_covered, &is_directory);
+    if (status < 0 || !is_covered)
+        return status;
     char path[NAME_MAX + 8] = "/proc/";
     size_t length = strlen(name);
     if (length > NAME_MAX)
         return -ENAMETOOLONG;
     memcpy(path + 6, name, length + 1);
-    const char *cover = S_ISDIR(status.st_mode) ? "/code/.empty" : "/dev/null";
-    result = raw_call(SYS_mount, RAW(cover), RAW(path), 0, MS_BIND, 0);
+    const char *cover = is_directory ? "/code/.empty" : "/dev/null";
+    long result = raw_call(SYS_mount, RAW(cover), RAW(path), 0, MS_BIND, 0);
     return result == -ENOENT ? 0 : (int)result;
+}
+
+void room_expect_forks(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, learn_covered);
 }
 
 /* Everything that is not in the table is covered. In a child that shares our memory, see mount_pivot: while
@@ -195,8 +271,9 @@ static int mask_proc(void)
     directory_reader_start(&reader, list);
     const char *name;
     int more;
+    size_t at = 0;
     while ((more = directory_reader_next(&reader, &name)) > 0)
-        if (!is_open_proc_entry(name) && mask_entry(list, name) < 0)
+        if (!is_open_proc_entry(name) && mask_entry(list, name, &at) < 0)
             return INIT_HELPER_UNMASKED;
     return more < 0 ? INIT_HELPER_UNMASKED : 0;
 }
@@ -358,9 +435,9 @@ static int send_ruleset(const struct room *room)
 
 static int scratch_error(const struct room *room, int status, struct error *err)
 {
-    if (room->files_fd >= 0 && status == -ELOOP)
+    if (room->has_files && status == -ELOOP)
         return error_host(err, 0, "fork: the files cannot be copied: directories are nested too deep");
-    if (room->files_fd >= 0 && status == -ENOSPC)
+    if (room->has_files && status == -ENOSPC)
         return error_host(err, 0, "fork: the files do not fit into a copy (each name of a file becomes one)");
     return error_host(err, status, "cannot make the scratch space");
 }

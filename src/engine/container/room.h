@@ -16,6 +16,7 @@ struct room {
     gid_t owner_gid;
     cpu_set_t cpus; /* that the launcher may use: the child is kept off one of them while it starts */
     int files_fd;   /* of a fork: the scratch directory whose files it begins with; -1: none */
+    bool has_files; /* there are any */
 };
 
 /* Looks at what is granted, in the launcher. */
@@ -35,6 +36,13 @@ int room_furnish(const struct room *room, struct error *err);
  * new root; a child of its own is still detaching the old one and masking /proc, and init waits for it
  * (PLAN_HELPED). */
 int room_close_off(const struct room *room, struct error *err);
+
+/* Before many boxes are made: what can be found out once is. */
+void room_expect_forks(void);
+
+/* Is there anything in a scratch directory that a copy would not have anyway? Also when that cannot be found
+ * out. */
+bool room_finds_files(int scratch_fd);
 
 /* In a helper of the launcher's: goes into the namespaces of a forked box, and puts scratch space, terminals,
  * grants and a /proc of its own over those of its parent. Those stay below, where nobody can get at them who

@@ -119,7 +119,7 @@ static int make_copy(struct box *parent, struct box *child, const struct launch 
                      const struct fork_request *request, struct error *err)
 {
     int fds[PROCESS_DESCRIPTORS_MAX];
-    size_t count = fork_list_descriptors(child, launch, fds);
+    size_t count = fork_list_descriptors(launch, fds);
     int status = fork_ask_who_speaks(child, err);
     if (status == 0 && (status = request->order(request->data, fds, count)) < 0)
         error_host(err, status, "the zygote cannot be told to fork");
