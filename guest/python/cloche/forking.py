@@ -53,7 +53,11 @@ def _thread_id_address():
 
 def check():
     """Threads and children cannot be copied; they are named."""
-    if not prepare().cloche_is_alone(len(_forked)):
+    try:
+        is_alone = prepare().cloche_is_alone(len(_forked))
+    except OSError:
+        is_alone = False  # without the library; what is there can be named all the same
+    if not is_alone:
         name_company()
 
 
