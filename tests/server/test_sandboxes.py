@@ -560,6 +560,19 @@ def test_lists_have_filters_and_pages(serving):
         sandbox.close()
 
 
+def test_metadata_is_asked_for_as_openapi_writes_objects_too(serving):
+    mark = os.urandom(4).hex()
+    sandbox = make(serving, metadata={"mark": mark, "a.b]": "c"})
+    for query in (f"metadata[mark]={mark}", f"metadata%5Bmark%5D={mark}", f"metadata[mark]={mark}&metadata.a.b%5D=c", f"metadata.mark={mark}&metadata%5Ba.b%5D%5D=c"):
+        assert [view["id"] for view in serving.request("GET", "/v1/sandboxes?" + query).json["sandboxes"]] == [sandbox.id], query
+    assert serving.request("GET", f"/v1/sandboxes?metadata[mark]={mark}x").json["sandboxes"] == []
+    error = error_of(serving.request("GET", f"/v1/sandboxes?metadata={mark}"), 400, "bad_request")
+    assert error["field"] == "metadata" and "metadata.NAME=VALUE" in error["hint"] and "metadata[NAME]=VALUE" in error["hint"], error
+    for query in ("metadata[mark=1", "metadata]=1", "metadatas.x=1", "metadata.mark=%ff"):
+        error_of(serving.request("GET", "/v1/sandboxes?" + query), 400, "bad_request")
+    sandbox.close()
+
+
 def test_what_happens_is_told_as_events(serving):
     sandbox = make(serving)
     stream = serving.events(sandbox.path + "/events", method="GET")
