@@ -435,6 +435,18 @@ def test_contexts_are_apart(shared):
     assert shared.ask("DELETE", f"/contexts/{shared.context}").status == 409
 
 
+def test_a_fork_lives_as_long_as_its_parent_was_given_last(serving):
+    parent = make(serving, ttl="10m", idle="5m")
+    extended = parent.ask("POST", "/extend", {"ttl": "3h"}).json
+    fork = Sandbox(serving, parent.ask("POST", "/fork", {"count": 1}).json["sandboxes"][0])
+    assert fork.view["expires_at"] >= extended["expires_at"] and fork.ask("GET").json["expires_at"] == fork.view["expires_at"]
+    parent.ask("POST", "/extend", {"ttl": "2m"})
+    short = Sandbox(serving, parent.ask("POST", "/fork", {"count": 1}).json["sandboxes"][0])
+    assert short.view["expires_at"] < extended["expires_at"]
+    for sandbox in (parent, fork, short):
+        sandbox.close()
+
+
 def test_forks_have_the_state_and_share_nothing_after(serving):
     first = make(serving, metadata={"family": "one"})
     first.run("numbers = [1]; open('/tmp/file', 'w').write('first')")
