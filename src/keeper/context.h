@@ -100,7 +100,8 @@ bool context_is_complete(struct context *context, struct slice code);
 int context_preload(struct context *context, const struct string_list *modules, struct error *err);
 
 /* SIGINT for the run that is under way (KeyboardInterrupt in Python), and never for a later one; nothing
- * between runs. A second call for the same run, a second later or more, ends the interpreter. */
+ * between runs. A second call for the same run, a second later or more, ends the interpreter. 1: there is a
+ * run; 0: there is none. */
 int context_interrupt(struct context *context);
 
 /* More time for the run that is under way. Its wall limit grows by so much, and its CPU limit too, but not

@@ -380,10 +380,14 @@ int session_context_interrupt(struct session *session, const char *id, struct er
     if (status < 0)
         return status;
     status = context_interrupt(visit.context);
-    if (status < 0)
+    if (status < 0) {
         error_host(err, status, "the context cannot be interrupted");
+    } else if (status == 0) {
+        error_spec(err, "run", "no run is under way that could be interrupted");
+        status = err->code = -ESRCH;
+    }
     session_leave(&visit);
-    return status;
+    return status < 0 ? status : 0;
 }
 
 int session_context_extend(struct session *session, const char *id, int64_t extra_ms, struct error *err)

@@ -343,6 +343,13 @@ time.sleep(60)
 """
 
 
+def test_where_nothing_runs_there_is_nothing_to_interrupt(shared):
+    shared.run("1")
+    error = error_of(shared.ask("POST", f"/contexts/{shared.context}/interrupt", {}), 409, "conflict")
+    assert "no run is under way" in error["message"] and "contexts" in error["hint"], error
+    assert shared.run("2")["status"] == "ok"
+
+
 def test_an_interrupt_that_python_ignores_comes_again(shared):
     """In a __del__, or in what is called around a fork, an exception goes no further."""
     shared.run("kept = 'still here'")
