@@ -116,8 +116,9 @@ struct context_command {
     struct string_list environment; /* NAME=VALUE, added to the box's own */
     const char *directory;          /* NULL: /data/output */
     bool is_about_files; /* not a program of the image: words of guest/files/files.c, from the verb on */
-    bool has_terminal;   /* fds[0] is the terminal that controls it */
-    int fds[3];          /* its streams; they stay the caller's */
+    const struct winsize *window; /* of the terminal that it is to have; NULL: none */
+    int *ret_master;              /* our end of that */
+    int fds[3];                   /* its streams, where it has none; they stay the caller's */
 };
 
 /* The account of its box, noted anew; to be put back. From any thread. */

@@ -38,8 +38,7 @@ static int take_words(const json_t *list, const char *field, struct string_list 
     return 0;
 }
 
-/* On a terminal of the host's, which the box gets one end of; it is in no box's file system. */
-static int open_terminal(const json_t *size, int *ret_master, int *ret_slave, struct error *err)
+static struct winsize read_window(const json_t *size)
 {
     struct winsize window = {.ws_row = 24, .ws_col = 80};
     json_int_t rows = json_integer_value(json_object_get(size, "rows")),
@@ -48,16 +47,7 @@ static int open_terminal(const json_t *size, int *ret_master, int *ret_slave, st
         window.ws_row = (unsigned short)rows;
     if (columns > 0 && columns <= SIDE_MAX)
         window.ws_col = (unsigned short)columns;
-    scope_fd master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    char name[64];
-    if (master < 0 || unlockpt(master) < 0 || ptsname_r(master, name, sizeof name) != 0)
-        return error_host(err, -errno, "cannot open a terminal");
-    scope_fd slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (slave < 0 || ioctl(master, TIOCSWINSZ, &window) < 0)
-        return error_host(err, -errno, "cannot open a terminal");
-    *ret_master = take_fd(&master);
-    *ret_slave = take_fd(&slave);
-    return 0;
+    return window;
 }
 
 struct exec {
@@ -164,16 +154,17 @@ static int start(struct exec *exec, struct context_command *command, struct erro
     struct session_request *request = exec->request;
     const json_t *terminal = json_object_get(request->header, "terminal");
     int64_t wall_ms = request_number(request, "wall_ms"), own_ms = 0;
-    scope_fd master = -1, slave = -1;
+    scope_fd master = -1;
+    const struct winsize window = read_window(terminal);
     int status = read_order(request, command, err);
     if (status == 0 && wall_ms)
         status = session_check_wall(request->session, wall_ms, err);
-    if (status == 0 && terminal) {
-        status = open_terminal(terminal, &master, &slave, err);
-        command->has_terminal = true;
+    if (terminal) {
+        command->window = &window;
+        command->ret_master = &master;
     }
-    for (int i = 0; status == 0 && i < 3; i++) {
-        command->fds[i] = terminal ? slave : request->fds[i];
+    for (int i = 0; status == 0 && !terminal && i < 3; i++) {
+        command->fds[i] = request->fds[i];
         if (command->fds[i] < 0)
             status = error_host(err, -EPROTO, "a command without its streams");
     }

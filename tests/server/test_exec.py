@@ -164,6 +164,28 @@ def test_terminal_is_one(serving, sandbox):
     connection.close()
 
 
+def test_signals_of_keys_go_to_the_foreground_and_others_to_the_command(serving, sandbox):
+    connection = terminal(serving, sandbox, "command=bash&command=--norc&command=-i")
+    connection.send_binary(b"echo re''ady; sleep 1000; echo wo''ken $?\n")
+    read_until(connection, b"ready")
+    time.sleep(0.3)
+    connection.send(json.dumps({"signal": "INT"}))  # bash itself, which is not in the foreground, would only show a prompt
+    connection.send_binary(b"echo st''ill $?\n")
+    read_until(connection, b"still 130")
+    connection.send(json.dumps({"signal": "KILL"}))
+    _shown, end = read_until(connection, b"never")
+    assert end["end"]["signal"] == 9, end
+    connection.close()
+
+
+def test_terminal_has_a_name_in_its_box_and_is_not_the_hosts(serving, sandbox):
+    connection = terminal(serving, sandbox, "command=bash&command=--norc")
+    connection.send_binary(b"echo [$(tty)]; echo th''rough > $(tty); ls /dev/pts; echo e''nd\n")
+    shown, _ = read_until(connection, b"\nend")
+    assert b"[/dev/pts/0]" in shown and b"\nthrough" in shown, shown
+    connection.close()
+
+
 def test_a_wrong_order_is_told_and_the_terminal_goes_on(serving, sandbox):
     connection = terminal(serving, sandbox, "command=cat")
     for order, field in (({"shout": 1}, "shout"), ({"resize": {"rows": 0}}, "resize"), ({"signal": "NOPE"}, "signal"), ([], None)):
