@@ -285,6 +285,25 @@ def test_directory_goes_both_ways_as_tar(serving, files):
     assert serving.get(f"{files}/tar?path=/tmp/unpacked/x.txt").status == 422
 
 
+def test_watch_tells_of_files_that_are_put_by_their_names_only(serving, files, execute):
+    serving.post(f"{files}/mkdir", {"path": "/tmp/put"})
+    events = serving.events(f"{files}/watch?path=/tmp/put", method="GET")
+
+    def change():
+        for name, content in (("new", b"1"), ("new", b"2"), ("x.part-abcdef", b"3")):
+            serving.put(f"{files}?path=/tmp/put/{name}", content)
+        execute("mkdir", "/tmp/put/last")
+    threading.Timer(0.5, change).start()
+    seen = []
+    for name, about in events:
+        seen.append((name, about["path"].rpartition("/")[2]))
+        if seen[-1][1] == "last":
+            break
+    events.close()
+    names = ("new", "new", "x.part-abcdef")
+    assert seen == [*((event, name) for name in names for event in ("created", "written")), ("created", "last")], seen
+
+
 def test_changes_are_told(serving, files):
     serving.post(f"{files}/mkdir", {"path": "/tmp/watched"})
     events = serving.events(f"{files}/watch?path=/tmp/watched", method="GET")
