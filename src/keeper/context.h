@@ -115,6 +115,7 @@ struct context_command {
     struct string_list words;       /* the first is a path, or a name that the image has in PATH */
     struct string_list environment; /* NAME=VALUE, added to the box's own */
     const char *directory;          /* NULL: /data/output */
+    const char *id;                 /* what those who watch are told that it is called; NULL: nothing */
     bool is_about_files; /* not a program of the image: words of guest/files/files.c, from the verb on */
     const struct winsize *window; /* of the terminal that it is to have; NULL: none */
     int *ret_master;              /* our end of that */

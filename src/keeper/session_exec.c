@@ -4,6 +4,7 @@
 #include "keeper/session_request.h"
 
 #include "base/clock.h"
+#include "base/identifier.h"
 #include "base/scope.h"
 #include "engine/beside.h"
 #include "keeper/cpu_account.h"
@@ -136,10 +137,24 @@ static json_t *end_to_json(const struct exec *exec)
     return object;
 }
 
+/* For those who watch the sandbox. */
+static json_t *end_event(const struct exec *exec, const char *id, const json_t *end, bool is_known)
+{
+    static const char *const told[] = {"exit_code", "signal", "timed_out", "lost", "failure"};
+    json_t *event = json_pack("{s:s, s:b, s:I}", "exec", id, "cancelled", !is_known, "duration_ms",
+                              (json_int_t)((clock_monotonic_us() - exec->started_us) / 1000));
+    for (size_t i = 0; is_known && i < sizeof told / sizeof *told; i++)
+        if (json_object_get(end, told[i]))
+            json_object_set(event, told[i], json_object_get(end, told[i]));
+    return event;
+}
+
 static int read_order(const struct session_request *request, struct context_command *into, struct error *err)
 {
     into->directory = request_text(request, "directory");
     into->is_about_files = json_is_true(json_object_get(request->header, "about_files"));
+    const char *id = into->is_about_files ? NULL : request_text(request, "exec");
+    into->id = id && strlen(id) < IDENTIFIER_SIZE ? id : NULL;
     int status = take_words(json_object_get(request->header, "command"), "command", &into->words, err);
     if (status == 0)
         status = take_words(json_object_get(request->header, "environment"), "env", &into->environment, err);
@@ -201,7 +216,8 @@ int session_answer_exec(struct session_request *request)
     json_t *end = end_to_json(&exec);
     int64_t charge_us = exec.is_charged && status == 0 ? cpu_account_charge_us(exec.account) : 0;
     cpu_account_put(exec.account);
-    session_command_over(request->session);
+    session_command_over(request->session,
+                         command.id ? end_event(&exec, command.id, end, status == 0) : NULL);
     status = status < 0 ? -EPIPE
                         : request_reply(request, json_pack("{s:O, s:I}", "ended", end, "charge_us",
                                                            (json_int_t)charge_us));

@@ -596,10 +596,21 @@ def test_what_happens_is_told_as_events(serving):
     sandbox = make(serving)
     stream = serving.events(sandbox.path + "/events", method="GET")
     assert next(stream)[0] == "opened"
-    sandbox.run("1")
-    assert next(stream)[0] == "run_started"
+    run = sandbox.run("1")
     name, data = next(stream)
-    assert name == "run_ended" and data["status"] == "ok", data
+    assert name == "run_started" and (data["run"], data["runs"], data["context"]) == (run["id"], 1, sandbox.context), data
+    name, data = next(stream)
+    assert name == "run_ended" and data["status"] == "ok" and data["run"] == run["id"], data
+    exec = sandbox.ask("POST", "/exec", {"command": ["sh", "-c", "exit 3"]}).json
+    name, data = next(stream)
+    assert name == "exec_started" and (data["exec"], data["command"], data["context"], data["terminal"]) == (exec["id"], "sh", sandbox.context, False), data
+    name, data = next(stream)
+    assert name == "exec_ended" and (data["exec"], data["exit_code"], data["cancelled"]) == (exec["id"], 3, False), data
+    assert sandbox.ask("GET", "/files/list?path=/tmp").status == 200  # is no command of anybody's
+    branches = sandbox.ask("POST", "/fork", {"runs": [{"code": "1"}, {"code": "2"}]}).json["results"]
+    name, data = next(stream)
+    assert name == "branches_started" and data["runs"] == [branch["id"] for branch in branches], data
+    assert next(stream)[0] == "branches_ended"
     sandbox.close()
     assert [name for name, _ in stream] == ["ended"]
 
