@@ -99,7 +99,7 @@ def test_what_never_was_is_not_found(serving):
 @pytest.mark.parametrize("fields, field", [
     ({"languages": "python"}, "languages"), ({"ttl": "soon"}, "ttl"), ({"ttl": "100h"}, "ttl"), ({"idle": -1}, "idle"),
     ({"runs_max": 0}, "runs_max"), ({"metadata": {"a": 1}}, "metadata"), ({"limits": {"memory": "9000G"}}, "memory"),
-    ({"limits": {"colour": 1}}, "colour"), ({"language": "cobol"}, "language"), ({"preset": "wizard"}, "preset"),
+    ({"limits": {"colour": 1}}, "limits.colour"), ({"language": "cobol"}, "language"), ({"preset": "wizard"}, "preset"),
     ({"isolation": "prayer"}, "isolation"), ({"inputs": ["/etc/passwd"]}, "inputs"), ({"warm": 1}, "warm"),
 ])
 def test_wrong_wishes_are_refused_by_name(serving, fields, field):
