@@ -1,5 +1,7 @@
 """POST /v1/run with "results": what a notebook would show, of a run in a box of its own."""
 import base64
+import json
+import os
 import time
 
 import box
@@ -110,3 +112,16 @@ def test_what_has_none_is_refused_by_name(serving, fields, named):
 def test_the_field_is_true_or_false(serving):
     answer = serving.post("/v1/run", {"code": "1", "results": "yes"})
     assert answer.status == 400 and answer.json["error"]["field"] == "results"
+
+
+def test_it_counts_and_is_kept_as_any_run(serving):
+    given, key = {"code": "6 * 7", "results": True}, {"Idempotency-Key": os.urandom(8).hex()}
+    before = serving.get("/v1/stats").json["runs"]["exit"]
+    first, again = (serving.post("/v1/run", given, headers=key) for _ in range(2))
+    assert again.headers["Idempotency-Replayed"] == "true" and again.body == first.body
+    assert serving.get("/v1/stats").json["runs"]["exit"] == before + 1
+    other = serving.post("/v1/run", {**given, "results": False}, headers=key)
+    assert other.status == 409, other
+    lines = [line for path in (serving.data / "audit").glob("*.jsonl") for line in path.read_text().splitlines()]
+    line, = [json.loads(line) for line in lines if first.json["id"] in line]
+    assert line["cause"] == "exit" and line["language"] == "python", line
