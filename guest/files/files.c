@@ -109,12 +109,22 @@ static int copy_in(int fd)
     }
 }
 
+/* What is not whole yet stands beside the place where it will be, under a name that nobody else uses. */
+#define PART ".cloche-part-"
+
+static bool is_part(const char *name)
+{
+    return strncmp(name, PART, strlen(PART)) == 0 && strlen(name) == strlen(PART "XXXXXX");
+}
+
 static int put(const char *path)
 {
     char part[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    int folder = slash ? (int)(slash + 1 - path) : 0;
     if (make_parents(path) < 0)
         return lines_fail(path, errno);
-    if (snprintf(part, sizeof part, "%s.part-XXXXXX", path) >= (int)sizeof part)
+    if (snprintf(part, sizeof part, "%.*s" PART "XXXXXX", folder, path) >= (int)sizeof part)
         return lines_fail(path, ENAMETOOLONG);
     int fd = mkostemp(part, O_CLOEXEC);
     if (fd < 0)
@@ -270,6 +280,8 @@ static void tell(const struct inotify_event *event)
     for (int i = 0; i < watch_count; i++) {
         if (watches[i].number != event->wd || !watches[i].path || event->len == 0)
             continue;
+        if (is_part(event->name))
+            return; /* it is told when it is there */
         char path[PATH_MAX];
         if (snprintf(path, sizeof path, "%s/%s", watches[i].path, event->name) >= (int)sizeof path)
             return;

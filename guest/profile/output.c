@@ -102,8 +102,10 @@ void output_number(struct output *output, double number)
         output_print(output, number < 0 ? "\"-inf\"" : "\"inf\"");
         return;
     }
-    snprintf(text, sizeof text, "%.15g", number);
-    if (strtod(text, NULL) != number)
-        snprintf(text, sizeof text, "%.17g", number);
+    for (int digits = 15; digits <= 17; digits++) { /* as many as tell it from its neighbours */
+        snprintf(text, sizeof text, "%.*g", digits, number);
+        if (strtod(text, NULL) == number)
+            break;
+    }
     output_add(output, text, strlen(text));
 }

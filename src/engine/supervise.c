@@ -478,7 +478,8 @@ static void fill_slots(const struct supervisor *self, struct pollfd *slots)
     if (!self->cancelled)
         slots[SLOT_CANCEL] = (struct pollfd){.fd = self->io->cancel_fd, .events = POLLIN};
     if (self->io->word && !self->has_word && !self->stopping)
-        slots[SLOT_WORD] = (struct pollfd){.fd = self->io->word->fd, .events = POLLIN};
+        slots[SLOT_WORD] = (struct pollfd){
+            .fd = self->io->word->fd, .events = (short)(POLLIN | (self->io->word->speaks ? POLLOUT : 0))};
 }
 
 static void handle_slots(struct supervisor *self, const struct pollfd *slots)

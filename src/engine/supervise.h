@@ -10,11 +10,12 @@ enum supervise_stream {
     STREAM_COUNT,
 };
 
-/* Something that the program says beside its streams, before it begins. `hear` is called when it can be read;
- * it returns 0 when there is more to come, 1 when there is not, and a negative errno when the program must
- * not begin: the run ends as vetted. */
+/* Something that the program says beside its streams, before it begins or while it runs. `hear` is called
+ * when it can be read, or written to if that is what it waits for; it returns 0 when there is more to come, 1
+ * when there is not, and a negative errno when the program must not begin: the run ends as vetted. */
 struct supervise_word {
     int fd;
+    bool speaks; /* it has something to tell the program */
     int (*hear)(void *data);
     void *data;
 };
@@ -25,6 +26,8 @@ struct supervise_io {
     bool for_terminal[STREAM_COUNT];
     /* Called with output as it comes; must not block. May be NULL. */
     void (*output)(void *data, enum supervise_stream stream, const char *bytes, size_t length);
+    /* Called with each thing that the program shows, as clients get it; must not block. May be NULL. */
+    void (*shown)(void *data, const struct json_t *item);
     /* Called a few times a second with what is used so far. May be NULL. */
     void (*progress)(void *data, int64_t elapsed_us, const struct measurement *now);
     void *data;

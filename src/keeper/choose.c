@@ -172,6 +172,8 @@ static void consider_wasm(const struct needs *needs, struct candidate *candidate
     const struct spec *spec = needs->spec;
     if (spec->command.count || !needs->is_readable)
         refuse(candidate, "it has wasm, python and javascript only");
+    else if (spec->wants_results)
+        refuse(candidate, "it shows no results");
     else if (spec->vet == VET_restricted)
         refuse(candidate, "vet: 'restricted' needs a package of the image, which it has not");
     else if (!needs->is_plain || needs->beyond[0])

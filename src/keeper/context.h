@@ -100,7 +100,8 @@ bool context_is_complete(struct context *context, struct slice code);
 int context_preload(struct context *context, const struct string_list *modules, struct error *err);
 
 /* SIGINT for the run that is under way (KeyboardInterrupt in Python), and never for a later one; nothing
- * between runs. A second call for the same run, a second later or more, ends the interpreter. */
+ * between runs. A second call for the same run, a second later or more, ends the interpreter. 1: there is a
+ * run; 0: there is none. */
 int context_interrupt(struct context *context);
 
 /* More time for the run that is under way. Its wall limit grows by so much, and its CPU limit too, but not
@@ -114,9 +115,11 @@ struct context_command {
     struct string_list words;       /* the first is a path, or a name that the image has in PATH */
     struct string_list environment; /* NAME=VALUE, added to the box's own */
     const char *directory;          /* NULL: /data/output */
+    const char *id;                 /* what those who watch are told that it is called; NULL: nothing */
     bool is_about_files; /* not a program of the image: words of guest/files/files.c, from the verb on */
-    bool has_terminal;   /* fds[0] is the terminal that controls it */
-    int fds[3];          /* its streams; they stay the caller's */
+    const struct winsize *window; /* of the terminal that it is to have; NULL: none */
+    int *ret_master;              /* our end of that */
+    int fds[3];                   /* its streams, where it has none; they stay the caller's */
 };
 
 /* The account of its box, noted anew; to be put back. From any thread. */

@@ -42,14 +42,15 @@ int context_interrupt(struct context *context)
     int status = 0;
     pthread_mutex_lock(&context->lock);
     const struct context_turn *turn = &context->turn;
-    if (turn->is_busy && turn->run) {
+    bool has_run = turn->is_busy && turn->run;
+    if (has_run) {
         if (!turn->interrupt_wanted)
             status = send_interrupt(context);
         else if (clock_monotonic_us() - turn->interrupted_us >= CONTEXT_GRACE_MS * 1000)
             context_end(context, CAUSE_cancelled, "the run went on after it was interrupted");
     }
     pthread_mutex_unlock(&context->lock);
-    return status;
+    return status < 0 ? status : has_run;
 }
 
 static int64_t cpu_used_us(const struct context *context)

@@ -1,5 +1,7 @@
 #include "base/clock.h"
+#include "base/scope.h"
 #include "engine/beside.h"
+#include "engine/box_terminal.h"
 #include "keeper/context_inside.h"
 #include "runtime/program.h"
 #include "runtime/runner.h"
@@ -34,15 +36,21 @@ static int prepare(const struct context *context, const struct context_command *
 static int start(struct context *context, const struct context_command *command, struct error *err)
 {
     struct program program = {0};
+    scope_fd master = -1, slave = -1;
     int status = check(context, err);
     if (status == 0)
         status = prepare(context, command, &program, err);
+    if (status == 0 && command->window)
+        status = box_terminal_open(context->box, command->window, &master, &slave, err);
     struct beside_order order = {.program = &program,
                                  .file = command->is_about_files ? runner_files_tool() : (struct slice){0},
-                                 .has_terminal = command->has_terminal,
-                                 .fds = {command->fds[0], command->fds[1], command->fds[2]}};
+                                 .has_terminal = command->window != NULL};
+    for (int i = 0; i < 3; i++)
+        order.fds[i] = command->window ? slave : command->fds[i];
     if (status == 0)
         status = beside_start(context->control_fd, &order, err);
+    if (status >= 0 && command->window)
+        *command->ret_master = take_fd(&master);
     program_free(&program);
     return status;
 }

@@ -9,6 +9,7 @@
 #include "keeper/lineage.h"
 #include "keeper/vetting.h"
 #include "keeper/run.h"
+#include "keeper/shown.h"
 #include "keeper/started.h"
 #include "keeper/stock.h"
 
@@ -412,6 +413,8 @@ static int run_in_spare(struct shelf *shelf, struct spec *spec, const struct sup
 {
     struct pool *pool = shelf->pool;
     int checked = vetting_check(spec, shelf->stock.kind->language, err);
+    if (checked == 0)
+        checked = shown_check(spec, shelf->stock.kind->language, err);
     if (checked < 0)
         return checked;
     scope_fd target = collect_open_target_of(spec, err);
@@ -461,8 +464,8 @@ static int serve(struct pool *pool, struct spec *spec, const struct supervise_io
     pthread_mutex_lock(&pool->lock);
     pool->last_shelf = spec->isolation == ISOLATION_WASM ? NULL : shelf;
     pthread_mutex_unlock(&pool->lock);
-    if (spec->isolation == ISOLATION_WASM && spec->vet_thorough)
-        status = -EAGAIN; /* it is read first, in another box */
+    if (spec->isolation == ISOLATION_WASM && (spec->vet_thorough || spec->wants_results))
+        status = -EAGAIN; /* it is read first, in another box; or is refused */
     else if (spec->isolation == ISOLATION_WASM) {
         status = count_cold(pool, io, wasm_pool_serve(pool->wasm, spec, io, ret, err), ret);
         if (status == 0)

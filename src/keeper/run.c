@@ -5,6 +5,7 @@
 #include "keeper/choose.h"
 #include "keeper/collect.h"
 #include "keeper/lease.h"
+#include "keeper/shown.h"
 #include "keeper/vetting.h"
 #include "runtime/language.h"
 #include "runtime/program.h"
@@ -12,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,6 +45,8 @@ struct step {
     const char *artifact; /* of a compile step: what to take instead of collecting */
     struct buffer *ret_artifact;
     const struct supervise_io *io;
+    struct shown *shown;                 /* NULL: it shows nothing */
+    const struct string_list *arguments; /* NULL: the spec's */
 };
 
 static const struct supervise_io silent_io = {.forward_fd = {-1, -1}, .cancel_fd = -1};
@@ -69,7 +73,10 @@ static int prepare_program(const struct run *run, const struct step *step, struc
     if (!step->row)
         return program_from_command(box, ret, err);
     struct program_paths paths = run->paths;
-    int status = program_from_language(box, step->row, &paths, step->artifact ? NULL : &run->spec->arguments,
+    int status = program_from_language(box, step->row, &paths,
+                                       step->artifact    ? NULL
+                                       : step->arguments ? step->arguments
+                                                         : &run->spec->arguments,
                                        ret, err);
     if (status == 0) {
         ret->code = step->code;
@@ -98,10 +105,14 @@ static int run_step(const struct run *run, const struct step *step, struct resul
         status = prepare_program(run, step, box, &lease.program, err);
     if (status == 0)
         status = box->engine->start(box, result, err);
+    if (status == 0 && step->shown)
+        status = shown_order(step->shown, box, run->paths.code_name, err);
     if (status == 0 && step->io->started)
         step->io->started(step->io->data, box);
     if (status == 0)
         status = supervise_run(box, step->io, result, err);
+    if (status == 0 && step->shown)
+        shown_finish(step->shown);
     if (status == 0)
         status = collect_step(run, step, &lease, result, err);
     if (step->io->ended) {
@@ -284,9 +295,39 @@ static int vet_code(const struct run *run, struct result *result, struct error *
     return status;
 }
 
+/* A cell of a notebook: the program is the runner, which gets the code over its channel. */
+static int run_cell(const struct run *run, const struct step *script, struct result *result,
+                    struct error *err)
+{
+    struct runner_link link = RUNNER_LINK_UNSET; /* the descriptor is the box's */
+    struct shown shown __attribute__((cleanup(shown_close))) = {0};
+    struct string_list arguments __attribute__((cleanup(string_list_free))) = {0};
+    struct supervise_io io = *run->io;
+    struct step step = *script;
+    char channel[16];
+    snprintf(channel, sizeof channel, "%d", BOX_CHANNEL_FD);
+    int status = string_list_add(&arguments, channel);
+    if (status < 0)
+        return error_host(err, status, "no memory for a runner");
+    status = shown_open(&shown, run->spec, run->io, result, &link, NULL, err);
+    io.word = &shown.word;
+    io.with_channel = true;
+    step.io = &io;
+    step.code = runner_find(run->language->name)->code;
+    step.arguments = &arguments;
+    step.shown = &shown;
+    if (status == 0)
+        status = run_step(run, &step, result, err);
+    link.fd = -1;
+    runner_link_close(&link);
+    return status;
+}
+
 static int run_code(struct run *run, struct result *result, struct error *err)
 {
     int status = choose_language(run, err);
+    if (status == 0)
+        status = shown_check(run->spec, run->language->name, err);
     if (status == 0 && !run->spec->is_ours)
         status = vet_code(run, result, err);
     if (status != 0)
@@ -325,7 +366,7 @@ static int run_code(struct run *run, struct result *result, struct error *err)
         step.code = (struct slice){artifact.data ? artifact.data : "", artifact.length};
         run->paths.code_name = run->language->artifact;
     }
-    status = run_step(run, &step, result, err);
+    status = run->spec->wants_results ? run_cell(run, &step, result, err) : run_step(run, &step, result, err);
     if (status == 0)
         vetting_conclude(run->spec, run->language->name, result);
     return status;
@@ -334,7 +375,9 @@ static int run_code(struct run *run, struct result *result, struct error *err)
 static int run_command(struct run *run, struct result *result, struct error *err)
 {
     struct step step = {.limits = &run->spec->limits, .io = run->io};
-    int status = run_step(run, &step, result, err);
+    int status = shown_check(run->spec, NULL, err);
+    if (status == 0)
+        status = run_step(run, &step, result, err);
     if (status == 0)
         vetting_conclude(run->spec, NULL, result);
     return status;
@@ -423,6 +466,8 @@ int keeper_run_validated(struct spec *spec, const struct policy *policy, const s
     struct result *result = result_new();
     if (!result)
         return error_host(err, -ENOMEM, "no memory for a result");
+    if (spec->wants_results) /* also of code that does not run */
+        result->shown = json_array();
     if (spec->command.count) {
         status = run_command(&run, result, err);
     } else {

@@ -26,6 +26,7 @@ enum { PROGRESS_US = 250000, ASKED_BEFORE_US = 600000000, QUEUED_MAX = 1 << 16 }
 struct progress {
     const struct run_order *order;
     int64_t told_us;
+    struct buffer unsent; /* of what was shown; bounded by the run's output limit */
 };
 
 /* Must not block: told only to who has read what was told before. */
@@ -34,7 +35,8 @@ static void tell_progress(void *data, int64_t elapsed_us, const struct measureme
     struct progress *progress = data;
     const struct run_order *order = progress->order;
     int unread = 0;
-    if (elapsed_us - progress->told_us < PROGRESS_US)
+    wire_send_some(order->fd, &progress->unsent);
+    if (elapsed_us - progress->told_us < PROGRESS_US || progress->unsent.length)
         return;
     progress->told_us = elapsed_us;
     if (ioctl(order->fd, SIOCOUTQ, &unread) < 0 || unread > 0)
@@ -45,6 +47,16 @@ static void tell_progress(void *data, int64_t elapsed_us, const struct measureme
                         (json_int_t)now->memory_bytes, "pids", (json_int_t)now->pids, "disk_bytes",
                         (json_int_t)now->disk_bytes),
               (struct slice){"", 0}, NULL, 0);
+}
+
+/* As it comes, and without blocking: the socket takes what it has room for, and the rest follows. */
+static void tell_shown(void *data, const json_t *item)
+{
+    struct progress *progress = data;
+    scope_free char *text = json_dumps(item, JSON_COMPACT);
+    if (text)
+        wire_send_begin(progress->order->fd, json_pack("{s:b}", "shown", true),
+                        (struct slice){text, strlen(text)}, &progress->unsent);
 }
 
 /* What is ours is not vetted. A server has two such things, and if it was taken over it must not have others:
@@ -133,11 +145,13 @@ int run_answer(const struct run_order *order)
     int status = spec ? prepare(order, spec, &err) : error_host(&err, -ENOMEM, "no memory for a request");
     int output = stream_of(order, "stdout"), errors = stream_of(order, "stderr");
     struct progress progress = {.order = order};
+    bool is_told = json_is_true(json_object_get(order->request, "progress"));
     struct pool_rest rest = {0};
     struct supervise_io io = {
         .forward_fd = {output, errors},
         .for_terminal = {output >= 0 && isatty(output), errors >= 0 && isatty(errors)},
-        .progress = json_is_true(json_object_get(order->request, "progress")) ? tell_progress : NULL,
+        .progress = is_told ? tell_progress : NULL,
+        .shown = is_told ? tell_shown : NULL,
         .data = &progress,
         .asked_us = asked_us(order),
         .owner = owner(order),
@@ -154,7 +168,7 @@ int run_answer(const struct run_order *order)
             status = error_host(&err, given, "cannot hand over the collected files");
         scope_close_fd(&spec->output_fd);
     }
-    scope_buffer unsent = {0};
+    scope_buffer unsent = progress.unsent;
     status = status < 0 ? wire_send_begin(order->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
                                           (struct slice){"", 0}, &unsent)
                         : begin_result(order, result, &unsent);

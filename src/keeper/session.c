@@ -336,6 +336,7 @@ int session_extend(struct session *session, const struct session_extension *more
     int status = check_extension(session, more, until_us, err);
     if (status == 0 && more->ttl_ms) {
         session->until_us = until_us;
+        session->ttl_ms = more->ttl_ms; /* of its forks, too */
         json_object_set_new(event, "ttl_ms", json_integer(more->ttl_ms));
     }
     if (status == 0 && more->idle_ms) {

@@ -142,6 +142,7 @@ struct session_listener {
 
 struct session_order {
     const char *context;
+    const char *id; /* what events call it; NULL: nothing */
     struct slice code;
     const struct slice *stdin_text; /* NULL: none */
     int64_t wall_ms, cpu_ms;        /* 0: the context's */
@@ -167,7 +168,8 @@ int session_run(struct session *session, const struct session_order *order,
  * limit. */
 int session_command_start(struct session *session, const char *context, const struct context_command *command,
                           int *ret_socket, int64_t *ret_wall_ms, struct error *err);
-void session_command_over(struct session *session);
+/* `end` (taken; NULL: there is nothing to tell) is told to who watches. */
+void session_command_over(struct session *session, json_t *end);
 
 /* The account of the box of that context, as it is now; to be put back. NULL: it is gone. */
 struct cpu_account *session_cpu_account(struct session *session, const char *context);

@@ -4,6 +4,7 @@
 #include "keeper/session_request.h"
 
 #include "base/clock.h"
+#include "base/identifier.h"
 #include "base/scope.h"
 #include "engine/beside.h"
 #include "keeper/cpu_account.h"
@@ -38,8 +39,7 @@ static int take_words(const json_t *list, const char *field, struct string_list 
     return 0;
 }
 
-/* On a terminal of the host's, which the box gets one end of; it is in no box's file system. */
-static int open_terminal(const json_t *size, int *ret_master, int *ret_slave, struct error *err)
+static struct winsize read_window(const json_t *size)
 {
     struct winsize window = {.ws_row = 24, .ws_col = 80};
     json_int_t rows = json_integer_value(json_object_get(size, "rows")),
@@ -48,16 +48,7 @@ static int open_terminal(const json_t *size, int *ret_master, int *ret_slave, st
         window.ws_row = (unsigned short)rows;
     if (columns > 0 && columns <= SIDE_MAX)
         window.ws_col = (unsigned short)columns;
-    scope_fd master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    char name[64];
-    if (master < 0 || unlockpt(master) < 0 || ptsname_r(master, name, sizeof name) != 0)
-        return error_host(err, -errno, "cannot open a terminal");
-    scope_fd slave = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
-    if (slave < 0 || ioctl(master, TIOCSWINSZ, &window) < 0)
-        return error_host(err, -errno, "cannot open a terminal");
-    *ret_master = take_fd(&master);
-    *ret_slave = take_fd(&slave);
-    return 0;
+    return window;
 }
 
 struct exec {
@@ -146,10 +137,24 @@ static json_t *end_to_json(const struct exec *exec)
     return object;
 }
 
+/* For those who watch the sandbox. */
+static json_t *end_event(const struct exec *exec, const char *id, const json_t *end, bool is_known)
+{
+    static const char *const told[] = {"exit_code", "signal", "timed_out", "lost", "failure"};
+    json_t *event = json_pack("{s:s, s:b, s:I}", "exec", id, "cancelled", !is_known, "duration_ms",
+                              (json_int_t)((clock_monotonic_us() - exec->started_us) / 1000));
+    for (size_t i = 0; is_known && i < sizeof told / sizeof *told; i++)
+        if (json_object_get(end, told[i]))
+            json_object_set(event, told[i], json_object_get(end, told[i]));
+    return event;
+}
+
 static int read_order(const struct session_request *request, struct context_command *into, struct error *err)
 {
     into->directory = request_text(request, "directory");
     into->is_about_files = json_is_true(json_object_get(request->header, "about_files"));
+    const char *id = into->is_about_files ? NULL : request_text(request, "exec");
+    into->id = id && strlen(id) < IDENTIFIER_SIZE ? id : NULL;
     int status = take_words(json_object_get(request->header, "command"), "command", &into->words, err);
     if (status == 0)
         status = take_words(json_object_get(request->header, "environment"), "env", &into->environment, err);
@@ -164,16 +169,17 @@ static int start(struct exec *exec, struct context_command *command, struct erro
     struct session_request *request = exec->request;
     const json_t *terminal = json_object_get(request->header, "terminal");
     int64_t wall_ms = request_number(request, "wall_ms"), own_ms = 0;
-    scope_fd master = -1, slave = -1;
+    scope_fd master = -1;
+    const struct winsize window = read_window(terminal);
     int status = read_order(request, command, err);
     if (status == 0 && wall_ms)
         status = session_check_wall(request->session, wall_ms, err);
-    if (status == 0 && terminal) {
-        status = open_terminal(terminal, &master, &slave, err);
-        command->has_terminal = true;
+    if (terminal) {
+        command->window = &window;
+        command->ret_master = &master;
     }
-    for (int i = 0; status == 0 && i < 3; i++) {
-        command->fds[i] = terminal ? slave : request->fds[i];
+    for (int i = 0; status == 0 && !terminal && i < 3; i++) {
+        command->fds[i] = request->fds[i];
         if (command->fds[i] < 0)
             status = error_host(err, -EPROTO, "a command without its streams");
     }
@@ -210,7 +216,8 @@ int session_answer_exec(struct session_request *request)
     json_t *end = end_to_json(&exec);
     int64_t charge_us = exec.is_charged && status == 0 ? cpu_account_charge_us(exec.account) : 0;
     cpu_account_put(exec.account);
-    session_command_over(request->session);
+    session_command_over(request->session,
+                         command.id ? end_event(&exec, command.id, end, status == 0) : NULL);
     status = status < 0 ? -EPIPE
                         : request_reply(request, json_pack("{s:O, s:I}", "ended", end, "charge_us",
                                                            (json_int_t)charge_us));

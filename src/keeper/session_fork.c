@@ -189,9 +189,14 @@ static int start_branch(struct branch *branch, struct slot *from)
 }
 
 /* Enough runs for all of them, or none is begun. */
-static int take_runs(struct session *session, size_t count, struct error *err)
+static int take_runs(struct session *session, const struct session_branch *branches, size_t count,
+                     struct error *err)
 {
     int status = 0;
+    json_t *runs = json_array();
+    for (size_t i = 0; i < count; i++)
+        if (branches[i].order.id)
+            json_array_append_new(runs, json_string(branches[i].order.id));
     pthread_mutex_lock(&session->table->lock);
     if (session->runs_max - session->runs < (int)count) {
         error_spec(err, "runs_max", "the sandbox has %d of its %d runs left",
@@ -199,9 +204,10 @@ static int take_runs(struct session *session, size_t count, struct error *err)
         status = err->code = -EBUSY;
     } else {
         session->runs += (int)count;
-        session_tell(session, "branches_started", json_pack("{s:i}", "count", (int)count));
+        session_tell(session, "branches_started", json_pack("{s:i, s:O}", "count", (int)count, "runs", runs));
     }
     pthread_mutex_unlock(&session->table->lock);
+    json_decref(runs);
     return status;
 }
 
@@ -213,7 +219,8 @@ int session_run_branches(struct session *session, struct session_branch *branche
     if (status < 0)
         return status;
     scope_free struct branch *list = calloc(count, sizeof *list);
-    status = list ? take_runs(session, count, err) : error_host(err, -ENOMEM, "no memory for branches");
+    status =
+        list ? take_runs(session, branches, count, err) : error_host(err, -ENOMEM, "no memory for branches");
     for (size_t i = 0; status == 0 && i < count; i++) {
         list[i].is = &branches[i];
         branches[i].status = start_branch(&list[i], slot);

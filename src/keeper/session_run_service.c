@@ -1,6 +1,7 @@
 /* Runs and branches, told as they go. */
 #include "keeper/session_request.h"
 
+#include "base/identifier.h"
 #include "base/scope.h"
 #include "keeper/wire.h"
 
@@ -149,6 +150,13 @@ static int end_of(const bool *is_broken, int status)
     return *is_broken ? -EPIPE : status;
 }
 
+/* What the server calls a run; NULL: nothing that could be a name. */
+static const char *run_id(const struct session_request *request, size_t index)
+{
+    const json_t *name = json_array_get(json_object_get(request->header, "runs"), index);
+    return json_string_length(name) < IDENTIFIER_SIZE ? json_string_value(name) : NULL;
+}
+
 int session_answer_run(struct session_request *request)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -157,6 +165,7 @@ int session_answer_run(struct session_request *request)
     const json_t *stdin_text = json_object_get(request->header, "stdin");
     const struct slice given = {json_string_value(stdin_text), json_string_length(stdin_text)};
     const struct session_order order = {.context = request_text(request, "context"),
+                                        .id = run_id(request, 0),
                                         .code = request->body,
                                         .stdin_text = given.data ? &given : NULL,
                                         .wall_ms = request_number(request, "wall_ms"),
@@ -198,6 +207,7 @@ static int cut_codes(const struct session_request *request, struct session_branc
         if (length < 0 || (size_t)length > request->body.length - at)
             return error_host(err, -EPROTO, "branches that cannot be read");
         branches[i].order = (struct session_order){.context = request_text(request, "context"),
+                                                   .id = run_id(request, i),
                                                    .code = {request->body.data + at, (size_t)length},
                                                    .wall_ms = request_number(request, "wall_ms"),
                                                    .cpu_ms = request_number(request, "cpu_ms")};

@@ -380,10 +380,14 @@ int session_context_interrupt(struct session *session, const char *id, struct er
     if (status < 0)
         return status;
     status = context_interrupt(visit.context);
-    if (status < 0)
+    if (status < 0) {
         error_host(err, status, "the context cannot be interrupted");
+    } else if (status == 0) {
+        error_spec(err, "run", "no run is under way that could be interrupted");
+        status = err->code = -ESRCH;
+    }
     session_leave(&visit);
-    return status;
+    return status < 0 ? status : 0;
 }
 
 int session_context_extend(struct session *session, const char *id, int64_t extra_ms, struct error *err)
@@ -411,6 +415,10 @@ int session_command_start(struct session *session, const char *context, const st
     if (status == 0) {
         pthread_mutex_lock(&session->table->lock);
         session->working++;
+        if (command->id)
+            session_tell(session, "exec_started",
+                         json_pack("{s:s, s:s, s:s, s:b}", "exec", command->id, "context", visit.slot->id,
+                                   "command", command->words.items[0], "terminal", command->window != NULL));
         pthread_mutex_unlock(&session->table->lock);
     }
     session_leave(&visit);
@@ -427,8 +435,12 @@ struct cpu_account *session_cpu_account(struct session *session, const char *con
     return account;
 }
 
-void session_command_over(struct session *session)
+void session_command_over(struct session *session, json_t *end)
 {
+    pthread_mutex_lock(&session->table->lock);
+    if (end)
+        session_tell(session, "exec_ended", end);
+    pthread_mutex_unlock(&session->table->lock);
     session_work_done(session);
 }
 
@@ -481,7 +493,7 @@ int slot_run(struct slot *slot, const struct session_order *order, const struct 
 }
 
 /* Counts it, if there is one left. */
-static int take_run(struct session *session, struct slot *slot, struct error *err)
+static int take_run(struct session *session, struct slot *slot, const char *id, struct error *err)
 {
     int status = 0;
     pthread_mutex_lock(&session->table->lock);
@@ -492,7 +504,7 @@ static int take_run(struct session *session, struct slot *slot, struct error *er
         session->runs++;
         slot->runs++;
         session_tell(session, "run_started",
-                     json_pack("{s:s, s:i}", "context", slot->id, "run", session->runs));
+                     json_pack("{s:s, s:s*, s:i}", "context", slot->id, "run", id, "runs", session->runs));
     }
     pthread_mutex_unlock(&session->table->lock);
     return status;
@@ -505,16 +517,17 @@ int session_run(struct session *session, const struct session_order *order,
     int status = slots_claim(session, order->context, &slot, err);
     if (status < 0)
         return status;
-    status = take_run(session, slot, err);
+    status = take_run(session, slot, order->id, err);
     if (status == 0) {
         status = slot_run(slot, order, listener, ret, err);
         pthread_mutex_lock(&session->table->lock);
-        session_tell(session, "run_ended",
-                     status < 0
-                         ? json_pack("{s:s, s:s}", "context", slot->id, "error", err->text)
-                         : json_pack("{s:s, s:s, s:s, s:I}", "context", slot->id, "status",
-                                     runner_status_names[ret->is.status], "cause", cause_names[ret->is.cause],
-                                     "duration_ms", (json_int_t)(ret->is.duration_us / 1000)));
+        session_tell(
+            session, "run_ended",
+            status < 0
+                ? json_pack("{s:s, s:s*, s:s}", "context", slot->id, "run", order->id, "error", err->text)
+                : json_pack("{s:s, s:s*, s:s, s:s, s:I}", "context", slot->id, "run", order->id, "status",
+                            runner_status_names[ret->is.status], "cause", cause_names[ret->is.cause],
+                            "duration_ms", (json_int_t)(ret->is.duration_us / 1000)));
         pthread_mutex_unlock(&session->table->lock);
     }
     slots_release(session, slot);

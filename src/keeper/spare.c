@@ -5,6 +5,7 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "engine/launch.h"
+#include "keeper/shown.h"
 #include "keeper/started.h"
 #include "keeper/vetting.h"
 #include "os/mount.h"
@@ -193,6 +194,7 @@ static int give_program(struct spare *spare, const struct spec *spec, const stru
         order.code = runner_vetter(spare->kind->language);
     bool is_held = vet && vetting_holds(spec);
     order.vet = vet;
+    order.shows = spec->wants_results;
     scope_buffer frame = {0};
     bool is_plain = box->engine->isolation == ISOLATION_PROCESS;
     int status = spare->started || is_plain ? find_surroundings(spare, &program, err) : 0;
@@ -258,6 +260,7 @@ int spare_run(struct spare *spare, const struct spec *spec, const struct policy 
 {
     struct box *box = &spare->lease.box;
     struct vetting vetting __attribute__((cleanup(vetting_close)));
+    struct shown shown __attribute__((cleanup(shown_close))) = {0};
     struct supervise_io own_io = *io;
     struct process_apart apart = {0};
     int status = spare_take_limits(spare, &spec->limits, err);
@@ -269,6 +272,11 @@ int spare_run(struct spare *spare, const struct spec *spec, const struct policy 
     vetting_open(&vetting, spec, policy, spare->kind->language, &spare->link);
     if (vetting.order && vetting_holds(spec))
         own_io.word = &vetting.word;
+    if (status == 0 && spec->wants_results) {
+        status =
+            shown_open(&shown, spec, io, spare->result, &spare->link, vetting.order ? &vetting : NULL, err);
+        own_io.word = &shown.word;
+    }
     if (status == 0)
         status = give_program(spare, spec, vetting.order, &apart, err);
     if (status < 0) {
@@ -278,6 +286,8 @@ int spare_run(struct spare *spare, const struct spec *spec, const struct policy 
     spare->result->isolation = spec->isolation;
     status = supervise_run(box, &own_io, spare->result, err);
     process_roam(&apart);
+    if (status == 0 && spec->wants_results)
+        shown_finish(&shown);
     if (status == 0) {
         vetting_finish(&vetting, spare->result);
         vetting_conclude(spec, spare->kind->language, spare->result);

@@ -83,10 +83,19 @@ static int hear(void *data)
     int status = runner_link_hear(vetting->link, &event, &ignored);
     if (status == 0)
         return 0;
-    if (status > 0 && event.kind == RUNNER_vet)
-        vetting->report = vet_report_read(vetting->spec->vet, event.body);
-    if (!vetting->report) /* not a word that a vetter says: nothing is let go on that account */
+    if (status < 0)
         return status == -EPIPE ? 1 : -EPROTO;
+    return vetting_take(vetting, &event);
+}
+
+int vetting_take(struct vetting *vetting, const struct runner_event *event)
+{
+    if (event->kind == RUNNER_vet)
+        vetting->report = vet_report_read(vetting->spec->vet, event->body);
+    if (!vetting_holds(vetting->spec))
+        return 1;
+    if (!vetting->report) /* not a word that a vetter says: nothing is let go on that account */
+        return -EPROTO;
     if (vetting->spec->vet == VET_only || vet_report_blocks(vetting->report))
         return -EPERM;
     return send(vetting->link->fd, "g", 1, MSG_NOSIGNAL) == 1 ? 1 : -errno;
@@ -114,8 +123,8 @@ void vetting_finish(struct vetting *vetting, struct result *result)
     struct error ignored = {0};
     if (!vetting->order)
         return;
-    if (!vetting_holds(vetting->spec) && runner_link_hear(vetting->link, &event, &ignored) > 0 &&
-        event.kind == RUNNER_vet)
+    if (!vetting_holds(vetting->spec) && !vetting->spec->wants_results &&
+        runner_link_hear(vetting->link, &event, &ignored) > 0 && event.kind == RUNNER_vet)
         vetting->report = vet_report_read(vetting->spec->vet, event.body);
     json_t *report = vetting->report;
     vetting->report = NULL;

@@ -36,6 +36,8 @@ struct vetting {
 
 void vetting_open(struct vetting *vetting, const struct spec *spec, const struct policy *policy,
                   const char *language, struct runner_link *link);
+/* The first word that came from the box, to who reads what comes later. Like supervise_word.hear. */
+int vetting_take(struct vetting *vetting, const struct runner_event *event);
 void vetting_close(struct vetting *vetting);
 
 /* The run is over: its result gets the report. */

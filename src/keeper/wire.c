@@ -72,17 +72,20 @@ int wire_send(int fd, json_t *header, struct slice body, const int *fds, size_t 
 int wire_send_begin(int fd, json_t *header, struct slice body, struct buffer *ret_unsent)
 {
     int status = write_frame(header, body, ret_unsent);
-    if (status < 0)
-        return status;
+    return status < 0 ? status : wire_send_some(fd, ret_unsent);
+}
+
+int wire_send_some(int fd, struct buffer *unsent)
+{
     ssize_t sent;
     do
-        sent = send(fd, ret_unsent->data, ret_unsent->length, MSG_NOSIGNAL | MSG_DONTWAIT);
+        sent = unsent->length ? send(fd, unsent->data, unsent->length, MSG_NOSIGNAL | MSG_DONTWAIT) : 0;
     while (sent < 0 && errno == EINTR);
     if (sent < 0 && errno != EAGAIN)
         return -errno;
     if (sent > 0) {
-        ret_unsent->length -= (size_t)sent;
-        memmove(ret_unsent->data, ret_unsent->data + sent, ret_unsent->length);
+        unsent->length -= (size_t)sent;
+        memmove(unsent->data, unsent->data + sent, unsent->length);
     }
     return 0;
 }
@@ -210,7 +213,7 @@ json_t *wire_from_spec(const struct spec *spec)
 {
     return json_pack(
         "{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, "
-        "s:I, s:b, s:i}",
+        "s:I, s:b, s:i, s:b}",
         "code", spec->has_code, "vet", spec->has_vet ? vet_mode_names[spec->vet] : NULL, "language",
         spec->language, "code_name", spec->code_name, "image", spec->image, "cwd", spec->working_directory,
         "output", spec->output_directory, "ours", spec->is_ours, "isolation", (int)spec->isolation, "command",
@@ -219,7 +222,7 @@ json_t *wire_from_spec(const struct spec *spec)
         limits_to_json(&spec->limits, spec->limit_set), "compile_limits",
         limits_to_json(&spec->compile_limits, spec->compile_limit_set), "grants", grants_to_json(spec),
         "call", spec->call, "host", list_to_json(&spec->host), "fuel", (json_int_t)spec->fuel, "auto",
-        spec->is_auto, "isolation_min", (int)spec->isolation_min);
+        spec->is_auto, "isolation_min", (int)spec->isolation_min, "results", spec->wants_results);
 }
 
 static int take_text(const json_t *object, const char *name, char **into)
@@ -317,6 +320,7 @@ int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
     into->fuel = json_is_integer(fuel) ? json_integer_value(fuel) : -1;
     into->is_ours = json_is_true(json_object_get(object, "ours"));
     into->has_code = json_is_true(json_object_get(object, "code"));
+    into->wants_results = json_is_true(json_object_get(object, "results"));
     take_limits(object, "limits", &into->limits, into->limit_set);
     take_limits(object, "compile_limits", &into->compile_limits, into->compile_limit_set);
     if (status == 0)

@@ -23,6 +23,8 @@ int wire_send(int fd, json_t *header, struct slice body, const int *fds, size_t 
 /* The same in two steps: the first does not block, and what the socket had no room for is left to the second.
  * The caller frees it. */
 int wire_send_begin(int fd, json_t *header, struct slice body, struct buffer *ret_unsent);
+/* More of what is left, without blocking. */
+int wire_send_some(int fd, struct buffer *unsent);
 int wire_send_rest(int fd, const struct buffer *unsent);
 
 /* -EPIPE at the end. Places in `fds` (WIRE_DESCRIPTORS of them; NULL: none are taken) for which none came are

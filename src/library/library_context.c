@@ -214,7 +214,8 @@ API int cloche_context_run(struct cloche_context *context, const char *code, siz
 
 API int cloche_context_interrupt(struct cloche_context *context)
 {
-    return context_interrupt(context->context);
+    int status = context_interrupt(context->context);
+    return status < 0 ? status : 0;
 }
 
 API int cloche_context_extend(struct cloche_context *context, int64_t extra_ms, struct cloche_error *err)

@@ -331,6 +331,8 @@ int runner_write_main(struct buffer *into, const struct runner_program *program)
                                "path", program->path, "arguments", json_of_list(program->arguments),
                                "command", json_of_list(program->command), "environment",
                                json_of_list(program->environment), "rlimits", rlimits);
+    if (header && program->shows)
+        json_object_set_new(header, "results", json_true());
     if (header && program->vet)
         json_object_set(header, "vet", (json_t *)(uintptr_t)program->vet);
     return write_frame(into, header, program->code.data ? program->code : (struct slice){"", 0});

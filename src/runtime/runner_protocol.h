@@ -133,6 +133,7 @@ struct runner_program {
     const struct runner_rlimit *rlimits; /* that it puts on first */
     size_t rlimit_count;
     bool waits;               /* for a byte behind the frame, until which it only prepares */
+    bool shows;               /* as a cell of a notebook: `result` events come while it runs */
     const struct json_t *vet; /* what its vetter is told; NULL: nothing */
 };
 
@@ -142,5 +143,5 @@ struct slice runner_soon(void);
 /* To a context's interpreter: the order to fork follows, and it may look around for that already. */
 struct slice runner_look(void);
 
-/* Tells it to become a program: no word of the protocol comes from it any more. */
+/* Tells it to become a program: but what it shows, no word of the protocol comes from it any more. */
 int runner_write_main(struct buffer *into, const struct runner_program *program);

@@ -1,5 +1,6 @@
 /* Commands in a live sandbox: with their whole outcome, or told as they go. */
 #include "base/clock.h"
+#include "base/identifier.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "server/api_pty.h"
@@ -211,6 +212,9 @@ static int exec(struct exchange *exchange)
                           .started_us = clock_monotonic_us(),
                           .command = COMMAND_LINK_UNSET};
     json_t *terms = NULL;
+    char id[IDENTIFIER_SIZE];
+    identifier_make("exec_", id);
+    json_object_set_new(request, "exec", json_string(id));
     if (exec_stdin(exchange, body, &exec->given) < 0 ||
         sandbox_gate_enter(exchange, 1, true, &terms, &exec->pass) < 0) {
         json_decref(request);
@@ -222,7 +226,7 @@ static int exec(struct exchange *exchange)
         exec_free(exec);
         return 0;
     }
-    exec->entry = command_list_add(exchange, &exec->command);
+    exec->entry = command_list_add(exchange, &exec->command, id);
     if (exec->entry)
         note_command(exec, terms);
     json_decref(terms);

@@ -6,6 +6,7 @@
 #include "server/api_files.h"
 #include "base/identifier.h"
 #include "base/base64.h"
+#include "server/exact_json.h"
 #include "server/gate.h"
 #include "server/keeper_link.h"
 #include "server/server.h"
@@ -243,12 +244,14 @@ static int reply_new(struct exchange *exchange, const struct stored *file)
                                                "the file cannot be looked at: its reader was confused by it");
     json_object_set_new(profile, "size", json_integer(file->size_bytes));
     json_object_set_new(profile, "sha256", json_string(file->sha256));
-    char *text = json_dumps(profile, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17));
+    struct buffer body = {0};
+    int status = exact_json_append(&body, profile);
     json_decref(profile);
-    if (!text)
-        return -ENOMEM;
-    store_write_profile(server->store, exchange_tenant(exchange)->name, file->sha256, text);
-    struct buffer body = {.data = text, .length = strlen(text)};
+    if (status < 0) {
+        buffer_free(&body);
+        return status;
+    }
+    store_write_profile(server->store, exchange_tenant(exchange)->name, file->sha256, body.data);
     return exchange_reply_text(exchange, 200, "application/json", &body);
 }
 

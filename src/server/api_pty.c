@@ -195,6 +195,7 @@ int terminal_open(struct exchange *exchange)
     }
     char id[IDENTIFIER_SIZE];
     identifier_make("exec_", id);
+    json_object_set_new(request, "exec", json_string(id));
     sandbox_gate_note(exchange, terminal->pass, terms, id, (struct slice){"", 0});
     json_decref(terms);
     if (command_link_open(exchange, request, &terminal->command) < 0) {

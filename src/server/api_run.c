@@ -26,9 +26,10 @@ static int await(struct run_job *job, struct error *err)
         if (poll(polled, 2, -1) < 0 && errno != EINTR)
             return error_host(err, -errno, "cannot wait for the keeper");
         if (polled[0].revents) {
-            json_t *progress = NULL;
-            int status = run_job_receive(job, &progress, err);
-            json_decref(progress);
+            const char *event;
+            json_t *data = NULL;
+            int status = run_job_receive(job, &event, &data, err);
+            json_decref(data);
             if (status != 0)
                 return status;
         } else if (polled[1].revents) {

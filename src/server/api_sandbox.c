@@ -188,6 +188,18 @@ static bool is_cursor(const char *value, long long *ret)
     return true;
 }
 
+/* `metadata.NAME=VALUE`, or `metadata[NAME]=VALUE`. */
+static bool take_metadata(json_t *into, const char *name, const char *value)
+{
+    enum { STEM = sizeof "metadata." - 1 };
+    size_t length = strlen(name);
+    bool is_dotted = strncmp(name, "metadata.", STEM) == 0,
+         is_bracketed = strncmp(name, "metadata[", STEM) == 0 && name[length - 1] == ']';
+    if (!value || !(is_dotted || is_bracketed))
+        return false;
+    return json_object_setn_new(into, name + STEM, length - STEM - is_bracketed, json_string(value)) == 0;
+}
+
 static void take_query(void *data, const char *name, const char *value)
 {
     struct filter *filter = data;
@@ -196,8 +208,8 @@ static void take_query(void *data, const char *name, const char *value)
     bool is_number = value && value[0] && !*end && number > 0;
     if (filter->is_answered)
         return;
-    if (strncmp(name, "metadata.", 9) == 0 && value) {
-        json_object_set_new(filter->metadata, name + 9, json_string(value));
+    if (take_metadata(filter->metadata, name, value)) {
+        return;
     } else if (strcmp(name, "state") == 0 && value &&
                (strcmp(value, "running") == 0 || strcmp(value, "ended") == 0)) {
         json_object_set_new(filter->request, "state", json_string(value));
@@ -211,9 +223,10 @@ static void take_query(void *data, const char *name, const char *value)
         json_object_set_new(filter->request, "after", json_integer(number));
     } else {
         filter->is_answered = true;
-        exchange_reply_error(filter->exchange, 400, "bad_request", name,
-                             "state=running|ended, metadata.NAME=VALUE, limit=1…500, cursor=NEXT",
-                             "'%.64s': not a filter, or not a value that it can have", name);
+        exchange_reply_error(
+            filter->exchange, 400, "bad_request", name,
+            "state=running|ended, metadata.NAME=VALUE or metadata[NAME]=VALUE, limit=1…500, cursor=NEXT",
+            "'%.64s': not a filter, or not a value that it can have", name);
     }
 }
 

@@ -5,7 +5,10 @@
 
 static int answer_health(struct exchange *exchange)
 {
-    static const char text[] = "{\"status\":\"ok\"}";
+    static const char text[] = "{\"status\":\"ok\"}", at_end[] = "{\"status\":\"draining\"}";
+    if (atomic_load(&exchange_server(exchange)->is_draining))
+        return exchange_reply_static(exchange, 200, "application/json",
+                                     (struct slice){at_end, sizeof at_end - 1});
     return exchange_reply_static(exchange, 200, "application/json", (struct slice){text, sizeof text - 1});
 }
 

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 
 enum { BLOCK = 64 << 10, KILL_MS = 2000 };
 
@@ -142,8 +143,20 @@ const char *command_cause(const json_t *end)
                                                                      : "exit";
 }
 
+/* As by a key of the terminal: the kernel sends these to whatever is in the foreground. A terminal that has
+ * no foreground here is one whose processes another kernel has. */
+static bool signal_foreground(const struct command_link *command, int number)
+{
+    pid_t front = 0;
+    bool has_key = number == SIGINT || number == SIGQUIT || number == SIGTSTP;
+    return command->has_terminal && has_key && ioctl(command->stdin_fd, TIOCGPGRP, &front) == 0 &&
+           front > 0 && ioctl(command->stdin_fd, TIOCSIG, number) == 0;
+}
+
 int command_link_signal(struct command_link *command, int number)
 {
+    if (signal_foreground(command, number))
+        return 0;
     return wire_send(command->link, json_pack("{s:i}", "signal", number), (struct slice){"", 0}, NULL, 0);
 }
 

@@ -17,12 +17,13 @@ struct command_entry {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct command_entry *entries;
 
-struct command_entry *command_list_add(struct exchange *exchange, struct command_link *command)
+struct command_entry *command_list_add(struct exchange *exchange, struct command_link *command,
+                                       const char *id)
 {
     struct command_entry *entry = calloc(1, sizeof *entry);
     if (!entry)
         return NULL;
-    identifier_make("exec_", entry->id);
+    snprintf(entry->id, sizeof entry->id, "%s", id);
     entry->command = command;
     snprintf(entry->sandbox, sizeof entry->sandbox, "%s", exchange_part(exchange, 0));
     snprintf(entry->owner, sizeof entry->owner, "%s", exchange_tenant(exchange)->name);

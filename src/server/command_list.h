@@ -6,7 +6,8 @@
 struct command_entry;
 
 /* The command must be there until it is removed. NULL: no memory. */
-struct command_entry *command_list_add(struct exchange *exchange, struct command_link *command);
+struct command_entry *command_list_add(struct exchange *exchange, struct command_link *command,
+                                       const char *id);
 void command_list_remove(struct command_entry **entry); /* and sets it to NULL, which is fine, too */
 
 /* "exec_…" */

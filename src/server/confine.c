@@ -203,7 +203,9 @@ static int add_conditions(scmp_filter_ctx filter)
         {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, FIONREAD), SCMP_ACT_ALLOW},
         {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, FIONBIO), SCMP_ACT_ALLOW},
         {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, TIOCSWINSZ), SCMP_ACT_ALLOW}, /* of a terminal in a box */
-        {SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_EQ, 0), SCMP_ACT_ALLOW},      /* looks only */
+        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, TIOCGPGRP), SCMP_ACT_ALLOW},
+        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, TIOCSIG), SCMP_ACT_ALLOW},
+        {SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_EQ, 0), SCMP_ACT_ALLOW}, /* looks only */
         {SCMP_SYS(tgkill), SCMP_A2(SCMP_CMP_EQ, 6 /* SIGABRT */), SCMP_ACT_ALLOW},
     };
     int status = 0;

@@ -103,6 +103,14 @@ static int refuse_size(struct exchange *exchange)
                                 body_limit(exchange->route));
 }
 
+/* What is under way is waited for; whoever comes now is told when to come again, rather than not heard. */
+static int refuse_at_end(struct exchange *exchange)
+{
+    exchange->is_counted = false;
+    exchange_set_header(exchange, "Retry-After", "5");
+    return exchange_reply_error(exchange, 503, "overloaded", NULL, NULL, "the server is ending");
+}
+
 /* Headers are there, the body is not: what can be refused now is. The answer is set when this returns 1. */
 static int take_headers(struct exchange *exchange, const char *method, const char *version)
 {
@@ -134,6 +142,8 @@ static int take_headers(struct exchange *exchange, const char *method, const cha
     if (!exchange->route)
         return refuse_path(exchange, allowed) < 0 ? -ENOMEM : 1;
     exchange->is_counted = !(exchange->route->flags & ROUTE_NOT_COUNTED);
+    if (exchange->is_counted && atomic_load(&server->is_draining))
+        return refuse_at_end(exchange) < 0 ? -ENOMEM : 1;
     if (exchange->is_counted)
         atomic_fetch_add(&server->exchanges, 1);
     if (strncmp(exchange->route->pattern, "/v1/", 4) == 0 &&
@@ -312,8 +322,8 @@ int dispatch_start(struct server *server, const char *certificate, const char *k
 void dispatch_stop(struct server *server, int drain_ms)
 {
     atomic_store(&server->is_draining, true);
-    MHD_quiesce_daemon(server->daemon);
     int64_t until_us = clock_monotonic_us() + (int64_t)drain_ms * 1000;
     while (atomic_load(&server->exchanges) > 0 && clock_monotonic_us() < until_us)
         usleep(DRAIN_STEP_US);
+    MHD_quiesce_daemon(server->daemon);
 }

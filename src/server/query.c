@@ -21,20 +21,44 @@ static const char *next_word(const char **rest, char *into, size_t size)
     return length ? into : NULL;
 }
 
+/* A word with a dot at its end stands for NAME.ANY, and for NAME[ANY], as OpenAPI writes objects. */
+static bool is_family(const char *word)
+{
+    return word[0] && word[strlen(word) - 1] == '.';
+}
+
+static bool is_of_family(const char *name, const char *word)
+{
+    size_t stem = strlen(word) - 1;
+    return strncmp(name, word, stem) == 0 && (name[stem] == '.' || name[stem] == '[');
+}
+
 static void check_one(void *data, const char *name, const char *value)
 {
     (void)value;
     struct check *check = data;
     char word[64];
     for (const char *rest = check->known; next_word(&rest, word, sizeof word);) {
-        size_t length = strlen(word);
-        bool is_prefix = word[length - 1] == '.' && name[0];
-        if (is_prefix ? strncmp(name, word, length) == 0 : strcmp(name, word) == 0)
+        if (is_family(word) ? is_of_family(name, word) : strcmp(name, word) == 0)
             return;
     }
     if (!check->has_unknown)
         snprintf(check->unknown, sizeof check->unknown, "%s", name);
     check->has_unknown = true;
+}
+
+/* Of a family there is no parameter that is called like it: *into says how one is written. */
+static bool names_a_family(const char *name, const char *known, char *into, size_t size)
+{
+    char word[64];
+    for (const char *rest = known; next_word(&rest, word, sizeof word);) {
+        size_t stem = strlen(word) - 1;
+        if (!is_family(word) || strlen(name) != stem || strncmp(name, word, stem) != 0)
+            continue;
+        snprintf(into, size, "%s.NAME=VALUE, or %s[NAME]=VALUE", name, name);
+        return true;
+    }
+    return false;
 }
 
 bool query_is_known(struct exchange *exchange, const char *known)
@@ -43,6 +67,12 @@ bool query_is_known(struct exchange *exchange, const char *known)
     exchange_each_query(exchange, check_one, &check);
     if (!check.has_unknown)
         return true;
+    char written[256];
+    if (names_a_family(check.unknown, known, written, sizeof written)) {
+        exchange_reply_error(exchange, 400, "bad_request", check.unknown, written,
+                             "'%s' needs a name: it is one parameter for each", check.unknown);
+        return false;
+    }
     struct text_guess guess = {.given = check.unknown};
     char words[8][64];
     const char *rest = known;

@@ -21,7 +21,8 @@ struct route {
     const char *summary; /* one line, for people */
     size_t body_max;     /* 0: ROUTE_BODY_DEFAULT */
     /* Names of its query's parameters, with blanks between them; one with a dot at its end stands for all
-     * that begin so. Pages for people and probes, whose paths are not of the API, take any. */
+     * that begin so, or with a bracket in its place. Pages for people and probes, whose paths are not of the
+     * API, take any. */
     const char *query;
     /* ROUTE_STREAMS_BODY: called once with no bytes when the headers are there, then with the body's bytes.
      * Negative: refused, and the handler is called to answer. What is left in *state is freed by

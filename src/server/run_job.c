@@ -129,7 +129,7 @@ void run_job_cancel(struct run_job *job)
     job->is_cancelled = true;
 }
 
-int run_job_receive(struct run_job *job, json_t **ret_progress, struct error *err)
+int run_job_receive(struct run_job *job, const char **ret_event, json_t **ret_data, struct error *err)
 {
     json_t *answer = NULL;
     int status = wire_receive(job->link_fd, &answer, &job->json, NULL);
@@ -142,7 +142,16 @@ int run_job_receive(struct run_job *job, json_t **ret_progress, struct error *er
         wire_to_error(failure, err);
         status = err->code < 0 ? err->code : -EIO;
     } else if (progress) {
-        *ret_progress = json_incref((json_t *)(uintptr_t)progress);
+        *ret_event = "progress";
+        *ret_data = json_incref((json_t *)(uintptr_t)progress);
+    } else if (json_object_get(answer, "shown")) {
+        *ret_event = "result";
+        *ret_data = json_loadb(job->json.data ? job->json.data : "", job->json.length, JSON_ALLOW_NUL, NULL);
+        job->json.length = 0;
+        if (!*ret_data)
+            run_job_cancel(job); /* what follows on this connection is of no use */
+        if (!*ret_data)
+            status = error_host(err, -EPROTO, "the keeper's answer cannot be read");
     } else {
         status = wire_to_result(json_object_get(answer, "result"), job->result) < 0
                      ? error_host(err, -EPROTO, "the keeper's answer cannot be read")

@@ -34,9 +34,9 @@ int run_job_open_inputs(struct run_job *job, struct client_input *inputs, struct
 /* The client has gone: the keeper ends the run, and still tells how. */
 void run_job_cancel(struct run_job *job);
 
-/* Something can be read from the keeper. 1: the result is there; 0: *ret_progress (to be freed) is; negative:
- * *err says why there is none. */
-int run_job_receive(struct run_job *job, json_t **ret_progress, struct error *err);
+/* Something can be read from the keeper. 1: the result is there; 0: an event is, of this name, with data to
+ * be freed; negative: *err says why there is none. */
+int run_job_receive(struct run_job *job, const char **ret_event, json_t **ret_data, struct error *err);
 
 /* The result for the client: with its id, and its files as they were asked for. */
 int run_job_finish(struct run_job *job, struct buffer *ret, struct error *err);

@@ -4,6 +4,7 @@
 #include "base/scope.h"
 #include "base/text.h"
 #include "server/event.h"
+#include "spec/media.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -58,18 +59,6 @@ static int tell_stream(struct run_report *report, int stream, bool is_end, struc
     return add_event(report, events, stream_names[stream], event);
 }
 
-/* As text where it is one; pictures and the like in base64. */
-static json_t *media_value(const char *type, struct slice content)
-{
-    size_t length = strlen(type);
-    bool is_text = strncmp(type, "text/", 5) == 0 || strcmp(type, "application/json") == 0 ||
-                   strcmp(type, "application/javascript") == 0 ||
-                   (length > 5 && strcmp(type + length - 5, "+json") == 0) ||
-                   (length > 4 && strcmp(type + length - 4, "+xml") == 0);
-    return is_text && text_is_utf8(content.data, content.length) ? json_stringn(content.data, content.length)
-                                                                 : base64_of(content);
-}
-
 static int take_result(struct run_report *report, const json_t *frame, struct slice body,
                        struct buffer *events)
 {
@@ -83,7 +72,7 @@ static int take_result(struct run_report *report, const json_t *frame, struct sl
             json_decref(media);
             return -EPROTO;
         }
-        json_object_set_new(media, type, media_value(type, (struct slice){body.data + at, (size_t)length}));
+        json_object_set_new(media, type, media_to_json(type, (struct slice){body.data + at, (size_t)length}));
         at += (size_t)length;
     }
     json_t *result =

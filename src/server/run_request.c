@@ -13,32 +13,11 @@
 static const char *const spec_fields[] = {
     "language", "code",           "command", "args", "env",  "image", "isolation",     "cwd", "stdin",
     "limits",   "compile_limits", "call",    "host", "fuel", "vet",   "isolation_min", NULL};
-static const char *const all_fields[] = {"language",
-                                         "code",
-                                         "command",
-                                         "args",
-                                         "env",
-                                         "image",
-                                         "isolation",
-                                         "cwd",
-                                         "stdin",
-                                         "limits",
-                                         "compile_limits",
-                                         "files",
-                                         "preset",
-                                         "collect",
-                                         "warm",
-                                         "stream",
-                                         "name",
-                                         "stdin_base64",
-                                         "stdin_upload",
-                                         "code_base64",
-                                         "call",
-                                         "host",
-                                         "fuel",
-                                         "vet",
-                                         "isolation_min",
-                                         NULL};
+static const char *const all_fields[] = {
+    "language", "code",   "command", "args",           "env",          "image",       "isolation",
+    "cwd",      "stdin",  "limits",  "compile_limits", "files",        "preset",      "collect",
+    "warm",     "stream", "name",    "stdin_base64",   "stdin_upload", "code_base64", "call",
+    "host",     "fuel",   "vet",     "isolation_min",  "results",      NULL};
 
 static const struct {
     const char *preset, *field, *value;
@@ -247,6 +226,8 @@ int run_request_read(struct exchange *exchange, struct run_request *ret)
         status = read_collect(exchange, ret->body, &ret->collect);
     if (status == 0)
         status = read_switch(exchange, ret->body, "warm", true, &is_warm);
+    if (status == 0)
+        status = read_switch(exchange, ret->body, "results", false, &ret->spec->wants_results);
     if (status == 0)
         status = read_switch(exchange, ret->body, "stream", exchange_wants_events(exchange), &is_streamed);
     if (status < 0)

@@ -108,10 +108,11 @@ static void finish(struct run_stream *stream, int status, const struct error *er
 static void take_answer(struct run_stream *stream, struct buffer *into)
 {
     struct error err = {0};
-    json_t *progress = NULL;
-    int status = run_job_receive(&stream->job, &progress, &err);
-    if (progress)
-        event_append(into, "progress", progress);
+    const char *event;
+    json_t *data = NULL;
+    int status = run_job_receive(&stream->job, &event, &data, &err);
+    if (data)
+        event_append(into, event, data);
     else
         finish(stream, status, &err, into);
 }

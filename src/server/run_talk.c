@@ -289,6 +289,10 @@ int run_talk(struct exchange *exchange, json_t *request, struct slice body, cons
     talk->with_files = wish->with_files;
     snprintf(talk->context, sizeof talk->context, "%s", context ? context : "");
     talk->begun_ns = clock_of_files_ns();
+    json_t *runs = json_array();
+    for (size_t i = 0; i < talk->count; i++)
+        json_array_append_new(runs, json_string(talk->reports[i].id));
+    json_object_set_new(request, "runs", runs); /* what its events call them */
     if (pass_gate(talk, json_object_get(request, "lengths"), body) < 0) {
         talk->is_over = true; /* nothing was begun */
         json_decref(request);

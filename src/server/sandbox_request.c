@@ -104,7 +104,7 @@ static const struct {
 } refusals[] = {
     {-ENOENT, 404, "not_found", NULL},
     {-EBUSY, 409, "conflict", NULL},
-    {-ESRCH, 409, "conflict", NULL},
+    {-ESRCH, 409, "conflict", "GET …/contexts tells in which of them a run is under way"},
     {-ESTALE, 410, "gone", "open a new sandbox"},
     {-EPIPE, 410, "gone", "restart the context, or open a new sandbox"},
     {-EAGAIN, 503, "overloaded", NULL},

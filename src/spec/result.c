@@ -50,6 +50,7 @@ void result_free(struct result *result)
     string_list_free(&result->returned);
     result_free(result->compile);
     json_decref(result->vet);
+    json_decref(result->shown);
     free(result);
 }
 

@@ -96,7 +96,9 @@ struct result {
     size_t layer_count;
     bool left_behind;       /* something of the box could not be removed: `cloche reap` will */
     struct result *compile; /* the compile step's result; NULL when there was none */
-    struct json_t *vet;     /* a report of spec/vet.h; NULL when the code was not looked at */
+    struct json_t *shown;   /* list of what it showed, as clients get it; NULL: nobody asked */
+    int64_t shown_dropped_bytes;
+    struct json_t *vet; /* a report of spec/vet.h; NULL when the code was not looked at */
 };
 
 /* Takes the report, in place of another. */

@@ -1,30 +1,12 @@
 #include "spec/result.h"
 
+#include "base/base64.h"
 #include "base/text.h"
 
 #include <jansson.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-static char *base64_encode(const char *data, size_t length)
-{
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const unsigned char *in = (const unsigned char *)data;
-    char *out = malloc((length + 2) / 3 * 4 + 1), *at = out;
-    if (!out)
-        return NULL;
-    for (size_t i = 0; i < length; i += 3) {
-        uint32_t group = (uint32_t)in[i] << 16 | (i + 1 < length ? (uint32_t)in[i + 1] << 8 : 0) |
-                         (i + 2 < length ? in[i + 2] : 0);
-        *at++ = alphabet[group >> 18];
-        *at++ = alphabet[group >> 12 & 63];
-        *at++ = i + 1 < length ? alphabet[group >> 6 & 63] : '=';
-        *at++ = i + 2 < length ? alphabet[group & 63] : '=';
-    }
-    *at = '\0';
-    return out;
-}
 
 static json_t *text_or_replacement(const char *data, size_t length)
 {
@@ -39,7 +21,7 @@ static void set_bytes(json_t *object, const char *name, const char *name_base64,
 {
     json_object_set_new(object, name, text_or_replacement(data ? data : "", length));
     if (!text_is_utf8(data ? data : "", length)) {
-        char *encoded = base64_encode(data, length);
+        char *encoded = base64_encode((struct slice){data, length});
         json_object_set_new(object, name_base64, json_string(encoded ? encoded : ""));
         free(encoded);
     }
@@ -128,6 +110,11 @@ static json_t *result_object(const struct result *result)
     json_object_set_new(object, "truncated",
                         json_pack("{s:I,s:I}", "stdout", (json_int_t)result->output.dropped_bytes, "stderr",
                                   (json_int_t)result->errors.dropped_bytes));
+    if (result->shown) {
+        json_object_set_new(json_object_get(object, "truncated"), "results",
+                            json_integer(result->shown_dropped_bytes));
+        json_object_set(object, "results", result->shown);
+    }
     json_object_set_new(object, "files", files_to_json(result));
     json_object_set_new(object, "not_collected", omissions_to_json(result));
     if (result->omissions_uncounted)

@@ -60,6 +60,7 @@ struct spec {
     enum isolation isolation;
     bool is_auto;                 /* whoever runs it chooses (keeper/choose.h), and not below … */
     enum isolation isolation_min; /* … this, where the caller names one */
+    bool wants_results;           /* run as a cell of a notebook: what it shows comes beside its output */
     bool is_ours;                 /* not a user's: a runner, a tool, a proof. Nobody vets those. */
     bool has_vet;
     enum vet_mode vet;

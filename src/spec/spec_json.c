@@ -103,14 +103,32 @@ static int set_environment(struct spec *spec, const json_t *value, struct error 
     return 0;
 }
 
-static int refuse_limit(const char *where, const char *name, struct error *err)
+/* By its letters, by what it begins with, or by what others call it. NULL: nobody knows. */
+static const char *limit_that_was_meant(const char *name)
 {
+    static const char *const others[][2] = {
+        {"timeout", "wall"}, {"time", "wall"}, {"processes", "pids"}, {"ram", "memory"}};
     struct text_guess guess = {.given = name};
     for (int i = 0; i < LIMIT_FIELDS; i++)
         text_guess_offer(&guess, limit_rows[i].name);
-    return error_spec(err, name, "%s.%.64s: there is no such limit%s%s%s", where, name,
-                      guess.nearest ? "; did you mean '" : "", guess.nearest ? guess.nearest : "",
-                      guess.nearest ? "'?" : "");
+    for (int i = 0; name[0] && !guess.nearest && i < LIMIT_FIELDS; i++)
+        if (strncmp(limit_rows[i].name, name, strlen(name)) == 0)
+            guess.nearest = limit_rows[i].name;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i][0], name) == 0)
+            guess.nearest = others[i][1];
+    return guess.nearest;
+}
+
+static int refuse_limit(const char *where, const char *name, struct error *err)
+{
+    const char *meant = limit_that_was_meant(name);
+    char field[96];
+    snprintf(field, sizeof field, "%s.%.64s", where, name);
+    if (meant)
+        return error_spec(err, field, "%s: there is no such limit; did you mean '%s.%s'?", field, where,
+                          meant);
+    return error_spec(err, field, "%s: there is no such limit", field);
 }
 
 static int set_limits(struct spec *spec, const char *prefix, const json_t *value, struct error *err)

@@ -164,6 +164,28 @@ def test_terminal_is_one(serving, sandbox):
     connection.close()
 
 
+def test_signals_of_keys_go_to_the_foreground_and_others_to_the_command(serving, sandbox):
+    connection = terminal(serving, sandbox, "command=bash&command=--norc&command=-i")
+    connection.send_binary(b"echo re''ady; sleep 1000; echo wo''ken $?\n")
+    read_until(connection, b"ready")
+    time.sleep(0.3)
+    connection.send(json.dumps({"signal": "INT"}))  # bash itself, which is not in the foreground, would only show a prompt
+    connection.send_binary(b"echo st''ill $?\n")
+    read_until(connection, b"still 130")
+    connection.send(json.dumps({"signal": "KILL"}))
+    _shown, end = read_until(connection, b"never")
+    assert end["end"]["signal"] == 9, end
+    connection.close()
+
+
+def test_terminal_has_a_name_in_its_box_and_is_not_the_hosts(serving, sandbox):
+    connection = terminal(serving, sandbox, "command=bash&command=--norc")
+    connection.send_binary(b"echo [$(tty)]; echo th''rough > $(tty); ls /dev/pts; echo e''nd\n")
+    shown, _ = read_until(connection, b"\nend")
+    assert b"[/dev/pts/0]" in shown and b"\nthrough" in shown, shown
+    connection.close()
+
+
 def test_a_wrong_order_is_told_and_the_terminal_goes_on(serving, sandbox):
     connection = terminal(serving, sandbox, "command=cat")
     for order, field in (({"shout": 1}, "shout"), ({"resize": {"rows": 0}}, "resize"), ({"signal": "NOPE"}, "signal"), ([], None)):
@@ -261,6 +283,25 @@ def test_directory_goes_both_ways_as_tar(serving, files):
         assert {member.name for member in archive if member.isfile()} == {"./x.txt", "./sub/y.txt"}
     assert serving.put(f"{files}/tar?path=/tmp/unpacked", b"no archive" * 1000).status == 422
     assert serving.get(f"{files}/tar?path=/tmp/unpacked/x.txt").status == 422
+
+
+def test_watch_tells_of_files_that_are_put_by_their_names_only(serving, files, execute):
+    serving.post(f"{files}/mkdir", {"path": "/tmp/put"})
+    events = serving.events(f"{files}/watch?path=/tmp/put", method="GET")
+
+    def change():
+        for name, content in (("new", b"1"), ("new", b"2"), ("x.part-abcdef", b"3")):
+            serving.put(f"{files}?path=/tmp/put/{name}", content)
+        execute("mkdir", "/tmp/put/last")
+    threading.Timer(0.5, change).start()
+    seen = []
+    for name, about in events:
+        seen.append((name, about["path"].rpartition("/")[2]))
+        if seen[-1][1] == "last":
+            break
+    events.close()
+    names = ("new", "new", "x.part-abcdef")
+    assert seen == [*((event, name) for name in names for event in ("created", "written")), ("created", "last")], seen
 
 
 def test_changes_are_told(serving, files):

@@ -371,6 +371,17 @@ def test_profile_of_a_table(clean):
     assert found["sample"] == [list(row.values()) for row in rows[:20]]
 
 
+def test_numbers_of_a_profile_have_no_more_digits_than_they_need(serving):
+    serving.put("/v1/files/digits.csv", b"a,b,c\n0.1,0.30000000000000004,1e22\n0.7,8.41,3.0\n")
+    answer = serving.get("/v1/files/digits.csv/profile")
+    a, b, c = answer.json["columns"]
+    assert (a["min"], a["max"], b["min"], b["max"], c["min"], c["max"]) == (0.1, 0.7, 0.30000000000000004, 8.41, 3.0, 1e22)
+    for text in (b'"min":0.1,"max":0.7}', b'"min":0.30000000000000004,"max":8.41}', b'"max":1e+22}'):
+        assert text in answer.body, answer.body
+    assert serving.get("/v1/files/digits.csv/profile").body == answer.body
+    serving.delete("/v1/files/digits.csv")
+
+
 def test_profile_is_kept(clean):
     upload(clean, "a.csv", table(10))
     first = clean.get("/v1/files/a.csv/profile")

@@ -338,7 +338,7 @@ def living(serving):
     assert serving.delete(f"/v1/sandboxes/{made}").status == 204
 
 
-@pytest.mark.parametrize("fields, meant", [({"argv": ["ls"]}, "command"), ({"code": "1", "limits": {"memroy": "1G"}}, "memory"),
+@pytest.mark.parametrize("fields, meant", [({"argv": ["ls"]}, "command"), ({"code": "1", "limits": {"memroy": "1G"}}, "limits.memory"),
                                            ({"code": "1", "lang": "python"}, "language"), ({"cod": "1"}, "code")])
 def test_what_was_meant_is_told(serving, fields, meant):
     answer = serving.post("/v1/run", fields)

@@ -99,7 +99,7 @@ def test_what_never_was_is_not_found(serving):
 @pytest.mark.parametrize("fields, field", [
     ({"languages": "python"}, "languages"), ({"ttl": "soon"}, "ttl"), ({"ttl": "100h"}, "ttl"), ({"idle": -1}, "idle"),
     ({"runs_max": 0}, "runs_max"), ({"metadata": {"a": 1}}, "metadata"), ({"limits": {"memory": "9000G"}}, "memory"),
-    ({"limits": {"colour": 1}}, "colour"), ({"language": "cobol"}, "language"), ({"preset": "wizard"}, "preset"),
+    ({"limits": {"colour": 1}}, "limits.colour"), ({"language": "cobol"}, "language"), ({"preset": "wizard"}, "preset"),
     ({"isolation": "prayer"}, "isolation"), ({"inputs": ["/etc/passwd"]}, "inputs"), ({"warm": 1}, "warm"),
 ])
 def test_wrong_wishes_are_refused_by_name(serving, fields, field):
@@ -343,6 +343,13 @@ time.sleep(60)
 """
 
 
+def test_where_nothing_runs_there_is_nothing_to_interrupt(shared):
+    shared.run("1")
+    error = error_of(shared.ask("POST", f"/contexts/{shared.context}/interrupt", {}), 409, "conflict")
+    assert "no run is under way" in error["message"] and "contexts" in error["hint"], error
+    assert shared.run("2")["status"] == "ok"
+
+
 def test_an_interrupt_that_python_ignores_comes_again(shared):
     """In a __del__, or in what is called around a fork, an exception goes no further."""
     shared.run("kept = 'still here'")
@@ -433,6 +440,18 @@ def test_contexts_are_apart(shared):
     assert shared.ask("DELETE", f"/contexts/{context['id']}").status == 204
     error_of(shared.ask("DELETE", f"/contexts/{context['id']}"), 404, "not_found")
     assert shared.ask("DELETE", f"/contexts/{shared.context}").status == 409
+
+
+def test_a_fork_lives_as_long_as_its_parent_was_given_last(serving):
+    parent = make(serving, ttl="10m", idle="5m")
+    extended = parent.ask("POST", "/extend", {"ttl": "3h"}).json
+    fork = Sandbox(serving, parent.ask("POST", "/fork", {"count": 1}).json["sandboxes"][0])
+    assert fork.view["expires_at"] >= extended["expires_at"] and fork.ask("GET").json["expires_at"] == fork.view["expires_at"]
+    parent.ask("POST", "/extend", {"ttl": "2m"})
+    short = Sandbox(serving, parent.ask("POST", "/fork", {"count": 1}).json["sandboxes"][0])
+    assert short.view["expires_at"] < extended["expires_at"]
+    for sandbox in (parent, fork, short):
+        sandbox.close()
 
 
 def test_forks_have_the_state_and_share_nothing_after(serving):
@@ -560,14 +579,38 @@ def test_lists_have_filters_and_pages(serving):
         sandbox.close()
 
 
+def test_metadata_is_asked_for_as_openapi_writes_objects_too(serving):
+    mark = os.urandom(4).hex()
+    sandbox = make(serving, metadata={"mark": mark, "a.b]": "c"})
+    for query in (f"metadata[mark]={mark}", f"metadata%5Bmark%5D={mark}", f"metadata[mark]={mark}&metadata.a.b%5D=c", f"metadata.mark={mark}&metadata%5Ba.b%5D%5D=c"):
+        assert [view["id"] for view in serving.request("GET", "/v1/sandboxes?" + query).json["sandboxes"]] == [sandbox.id], query
+    assert serving.request("GET", f"/v1/sandboxes?metadata[mark]={mark}x").json["sandboxes"] == []
+    error = error_of(serving.request("GET", f"/v1/sandboxes?metadata={mark}"), 400, "bad_request")
+    assert error["field"] == "metadata" and "metadata.NAME=VALUE" in error["hint"] and "metadata[NAME]=VALUE" in error["hint"], error
+    for query in ("metadata[mark=1", "metadata]=1", "metadatas.x=1", "metadata.mark=%ff"):
+        error_of(serving.request("GET", "/v1/sandboxes?" + query), 400, "bad_request")
+    sandbox.close()
+
+
 def test_what_happens_is_told_as_events(serving):
     sandbox = make(serving)
     stream = serving.events(sandbox.path + "/events", method="GET")
     assert next(stream)[0] == "opened"
-    sandbox.run("1")
-    assert next(stream)[0] == "run_started"
+    run = sandbox.run("1")
     name, data = next(stream)
-    assert name == "run_ended" and data["status"] == "ok", data
+    assert name == "run_started" and (data["run"], data["runs"], data["context"]) == (run["id"], 1, sandbox.context), data
+    name, data = next(stream)
+    assert name == "run_ended" and data["status"] == "ok" and data["run"] == run["id"], data
+    exec = sandbox.ask("POST", "/exec", {"command": ["sh", "-c", "exit 3"]}).json
+    name, data = next(stream)
+    assert name == "exec_started" and (data["exec"], data["command"], data["context"], data["terminal"]) == (exec["id"], "sh", sandbox.context, False), data
+    name, data = next(stream)
+    assert name == "exec_ended" and (data["exec"], data["exit_code"], data["cancelled"]) == (exec["id"], 3, False), data
+    assert sandbox.ask("GET", "/files/list?path=/tmp").status == 200  # is no command of anybody's
+    branches = sandbox.ask("POST", "/fork", {"runs": [{"code": "1"}, {"code": "2"}]}).json["results"]
+    name, data = next(stream)
+    assert name == "branches_started" and data["runs"] == [branch["id"] for branch in branches], data
+    assert next(stream)[0] == "branches_ended"
     sandbox.close()
     assert [name for name, _ in stream] == ["ended"]
 

@@ -243,6 +243,23 @@ def test_sigterm_lets_a_run_finish(fresh):
         serving.get("/health")
 
 
+def test_who_comes_while_a_server_ends_is_told_so(fresh):
+    serving = fresh()
+    connection, kept = serving.connect(), serving.connect()
+    assert serving.get("/health", connection=kept).json == {"status": "ok"}
+    connection.request("POST", "/v1/run", json.dumps({"code": "import time; time.sleep(2.5); print('done')"}))
+    time.sleep(0.7)
+    serving.process.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    for given in ({}, {"connection": kept}):
+        refused = serving.post("/v1/run", {"code": "1"}, **given)
+        assert refused.status == 503 and refused.error["code"] == "overloaded", refused
+        assert int(refused.headers["Retry-After"]) > 0 and refused.headers["Connection"].lower() == "close", refused.headers
+    assert serving.get("/health").json == {"status": "draining"} and serving.get("/ready").status == 503
+    assert json.loads(connection.getresponse().read())["stdout"] == "done\n"
+    assert serving.process.wait(10) == 0
+
+
 def test_idle_connections_do_not_hold_up_the_end(fresh):
     serving = fresh()
     held = [serving.socket() for _ in range(5)]

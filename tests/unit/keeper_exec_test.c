@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,7 +32,7 @@ static void start_words(struct session *session, struct command *command, const 
     close(in[1]);
     for (; *words; words++)
         assert_int_equal(string_list_add(&command->order.words, *words), 0);
-    if (!command->order.has_terminal)
+    if (!command->order.window)
         memcpy(command->order.fds, (int[]){in[0], ends[1], ends[1]}, sizeof command->order.fds);
     struct error err = {0};
     int status = context_exec(session->context, &command->order, &command->socket, &err);
@@ -229,13 +230,11 @@ static void command_can_have_a_terminal(void **state)
     (void)state;
     need_root();
     struct session *session = open_session("container", NULL, NULL);
-    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-    assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
-    int slave = open(ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC);
-    assert_true(slave >= 0);
-    struct command command = {.order = {.has_terminal = true, .fds = {slave, slave, slave}}};
-    start(session, &command, "test -t 0 && test -t 1 && echo on > /dev/tty && sleep 1000");
-    close(slave);
+    int master = -1;
+    const struct winsize window = {.ws_row = 24, .ws_col = 80};
+    struct command command = {.order = {.window = &window, .ret_master = &master}};
+    start(session, &command,
+          "test -t 0 && test -t 1 && test \"$(tty)\" = /dev/pts/0 && echo on > /dev/tty && sleep 1000");
     char line[16] = "";
     assert_true(read(master, line, sizeof line - 1) > 0);
     assert_memory_equal(line, "on\r\n", 4);

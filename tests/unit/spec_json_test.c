@@ -118,9 +118,13 @@ static void numbers_among_arguments_keep_all_their_digits(void **state)
 static void unknown_limits_are_refused(void **state)
 {
     (void)state;
-    READ_REFUSED("{\"limits\": {\"memroy\": 5}}", "memroy", "limits.memroy");
-    READ_REFUSED("{\"compile_limits\": {\"time\": 5}}", "time", "compile_limits.time");
-    READ_REFUSED("{\"limits\": {\"compile.memory\": 5}}", "compile.memory", "no such limit");
+    READ_REFUSED("{\"limits\": {\"memroy\": 5}}", "limits.memroy", "did you mean 'limits.memory'?");
+    READ_REFUSED("{\"limits\": {\"mem\": 5}}", "limits.mem", "did you mean 'limits.memory'?");
+    READ_REFUSED("{\"limits\": {\"timeout\": 5}}", "limits.timeout", "did you mean 'limits.wall'?");
+    READ_REFUSED("{\"limits\": {\"\": 5}}", "limits.", "no such limit");
+    READ_REFUSED("{\"compile_limits\": {\"time\": 5}}", "compile_limits.time",
+                 "did you mean 'compile_limits.wall'?");
+    READ_REFUSED("{\"limits\": {\"compile.memory\": 5}}", "limits.compile.memory", "no such limit");
 }
 
 static void wrong_types_are_refused_by_name(void **state)

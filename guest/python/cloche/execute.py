@@ -32,6 +32,9 @@ class Namespace:
         self.flags = FLAGS  # of the compiler; from __future__ adds to them
         sys.modules["__main__"] = self.module
 
+    def move_to(self, module):
+        self.module, self.variables = module, module.__dict__
+
     def wait_for(self, coroutine):
         if self.loop is None or self.loop.is_closed():
             self.loop = asyncio.new_event_loop()

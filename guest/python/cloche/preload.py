@@ -2,6 +2,7 @@
 forks need not, and then brings order into its memory."""
 import ctypes
 import importlib
+import importlib.util
 import os
 import shutil
 import sys
@@ -57,8 +58,18 @@ def load(modules, for_forks):
         settle()
     else:
         script.leave = say_farewell
+        hold_figures()
         clear_places()
         forking.freeze()
+
+
+held_figures = None
+
+
+def hold_figures():
+    """Our archive goes before there is a program. All of it is imported but this, which would import matplotlib."""
+    global held_figures
+    held_figures = importlib.util.find_spec("cloche.figures").loader.get_code("cloche.figures")
 
 
 def import_all(modules):

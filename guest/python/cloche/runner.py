@@ -74,13 +74,18 @@ class Runner:
         self.outputs = streams.make_outputs(self.send, self.channel.lock)
         sys.stdout, sys.stderr = self.outputs
         builtins.input = streams.read_answer
-        builtins.display = rich.display
         sys.unraisablehook = self.hear_ignored
-        warnings.warn = execute.warner(warnings.warn, self.namespace.variables)
-        rich.connect(self.show)
+        self.prepare_showing()
         reporting.connect(lambda fraction, text: self.send("progress", fraction=fraction, text=text))
         sys.meta_path.insert(0, AfterImport({"tqdm.std": reporting.follow_tqdm}))
+
+    def prepare_showing(self):
+        builtins.display = rich.display
+        warnings.warn = execute.warner(warnings.warn, self.namespace.variables)
+        rich.connect(self.show)
         sys.meta_path.append(NotebookNames())
+        if preload.held_figures:
+            sys.meta_path.insert(0, HeldFigures())
         os.environ["MPLBACKEND"] = FIGURES
         if "matplotlib" in sys.modules:  # imported before there was a run: it has chosen another one
             sys.modules["matplotlib"].use(FIGURES)
@@ -168,8 +173,18 @@ class Runner:
             self.channel.write(VET_HEADER, report)
         if program.waits and not self.channel.pending and not os.read(self.channel.fd, 1):
             os._exit(0)  # the host is gone
-        self.channel.close()
+        if program.cell is None:
+            self.channel.close()
+        else:
+            program.evaluate = lambda module: self.evaluate_cell(program, module)
         program.run()
+
+    def evaluate_cell(self, program, module):
+        """A program whose streams are its own, and whose values go over the channel."""
+        del module.__file__  # a cell is in no file
+        self.namespace.move_to(module)
+        self.prepare_showing()
+        self.run_and_show(importlib.util.decode_source(program.cell), program.path, False)
 
     def look_around(self):
         """What a copy is to find again (or nothing: no code was run), and why there can be none. Descriptors that came are apart."""
@@ -238,11 +253,14 @@ class Runner:
             self.interrupt_waits = self.is_interrupted = False
             self.is_running = True
             self.send("started")
-            execute.run(self.namespace, source, name, typed, lambda value: self.show("value", rich.bundle(value)))
-            if "matplotlib.pyplot" in sys.modules and "cloche.figures" in sys.modules:
-                sys.modules["cloche.figures"].end_run(typed)
+            self.run_and_show(source, name, typed)
         finally:
             self.is_running = False
+
+    def run_and_show(self, source, name, typed):
+        execute.run(self.namespace, source, name, typed, lambda value: self.show("value", rich.bundle(value)))
+        if "matplotlib.pyplot" in sys.modules and "cloche.figures" in sys.modules:
+            sys.modules["cloche.figures"].end_run(typed)
 
 
 def interrupt_again():
@@ -276,6 +294,17 @@ class AfterImport(importlib.abc.MetaPathFinder):
 
             spec.loader.exec_module = exec_module
         return spec
+
+
+class HeldFigures(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path=None, target=None):
+        return importlib.util.spec_from_loader(name, self) if name == "cloche.figures" else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        exec(preload.held_figures, module.__dict__)
 
 
 class NotebookNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):

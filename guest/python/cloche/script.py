@@ -11,7 +11,7 @@ import sys
 import traceback
 import types
 
-from . import endings, vet
+from . import endings, execute, vet
 
 LIMITS = (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_CPU, resource.RLIMIT_NPROC, resource.RLIMIT_MSGQUEUE,
           resource.RLIMIT_MEMLOCK)  # as many as the host sets
@@ -31,8 +31,10 @@ class Script:
     def __init__(self, order, source):
         self.path = order["path"]
         self.waits = order.get("waits", False)
+        self.cell = source if order.get("results") else None  # its values are shown, as a notebook does it
+        self.evaluate = None
         try:
-            self.code = compile(source, self.path, "exec", dont_inherit=True)
+            self.code = compile(source, self.path, "exec", execute.FLAGS if order.get("results") else 0, dont_inherit=True)
         except BaseException as error:
             self.code = error  # to be shown when it would have begun
         self.vetting = order.get("vet")
@@ -83,11 +85,19 @@ class Script:
         try:
             if isinstance(self.code, BaseException):
                 raise self.code
-            exec(self.code, module.__dict__)
+            if self.evaluate:
+                self.evaluate(module)
+            else:
+                exec(self.code, module.__dict__)
         except SystemExit as error:
             return exit_code(error)
         except BaseException as error:
-            show(error)
+            if self.evaluate:
+                execute.clean(error)  # of what awaits at the top level, too
+            if self.evaluate and sys.excepthook is sys.__excepthook__:
+                traceback.print_exception(error)  # which finds lines that are in no file
+            else:
+                show(error)
             return -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
         return 0
 
