@@ -2,6 +2,7 @@
 
 What a copy must not share with its parent is exchanged here: randomness, thread numbers, descriptors (the library closes
 all that are not the new box's own; see surroundings.py for what is opened again)."""
+import array
 import ctypes
 import errno
 import gc
@@ -18,6 +19,7 @@ PR_GET_TID_ADDRESS = 40
 DESCRIPTORS_MIN = 7  # of a box: control, plan, init, three streams, channel; files of groups follow
 _library = None
 _libc = None
+_address = None
 
 
 def prepare():
@@ -39,16 +41,18 @@ def prepare():
     _library.cloche_farewell.argtypes = [ctypes.c_int]
     _library.cloche_is_alone.argtypes = [ctypes.c_long]
     _library.cloche_fork.restype = ctypes.c_long
-    _library.cloche_fork.argtypes = [ctypes.POINTER(ctypes.c_int), ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+    _library.cloche_fork.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
     return _library
 
 
 def _thread_id_address():
     """Where the C library keeps the number of this thread: the kernel writes the copy's there."""
-    address = ctypes.c_void_p()
-    if _libc.prctl(PR_GET_TID_ADDRESS, ctypes.byref(address), 0, 0, 0) != 0:
-        return None
-    return address.value
+    global _address
+    if _address is None:
+        found = ctypes.c_void_p()
+        _libc.prctl(PR_GET_TID_ADDRESS, ctypes.byref(found), 0, 0, 0)
+        _address = found.value
+    return _address
 
 
 def check():
@@ -135,12 +139,10 @@ def fork(fds, landlock_abi, around=None):
     if len(fds) < DESCRIPTORS_MIN:
         raise Refused("the order came without the descriptors of a box")
     prepare()
-    address = _thread_id_address()
-    array = (ctypes.c_int * len(fds))(*fds)
     has_hooks = seeds.has_hooks()
     if has_hooks:
         ctypes.pythonapi.PyOS_BeforeFork()
-    result = _library.cloche_fork(array, len(fds), address, landlock_abi)
+    result = _library.cloche_fork(array.array("i", fds).tobytes(), len(fds), _thread_id_address(), landlock_abi)
     if result == 0:
         if not has_hooks:  # which opens nothing, and so need not wait until the host has looked
             seeds.settle()

@@ -14,7 +14,8 @@ import threading
 # given other numbers by ourselves.
 SETTLED = {("threading", "_after_fork"), ("random", "Random.seed"), ("logging", "_after_at_fork_child_reinit_locks"),
            (None, "lock._at_fork_reinit")}
-_hooks = []
+_caches = []  # what empties them
+_foreign = []  # what only the hook itself can put right in a fork
 
 
 def watch_hooks():
@@ -22,25 +23,25 @@ def watch_hooks():
     register = os.register_at_fork
 
     def register_at_fork(**hooks):
-        _hooks.append(hooks.get("after_in_child") or next(iter(hooks.values()), None))
-        return register(**hooks)
+        register(**hooks)
+        hook = hooks.get("after_in_child")
+        name = getattr(hook, "__module__", None), getattr(hook, "__qualname__", "")
+        if name[1].endswith("cache_clear"):
+            _caches.append(hook)
+        elif name not in SETTLED:
+            _foreign.append(hooks)
 
     os.register_at_fork = posix.register_at_fork = register_at_fork
 
 
-def _is_cache(hook):
-    return getattr(hook, "__qualname__", "").endswith("cache_clear")
-
-
 def has_hooks():
-    """Did somebody ask for something at a fork that only his own hook can do?"""
-    return "torch" in sys.modules or any(
-        not _is_cache(hook) and (getattr(hook, "__module__", None), getattr(hook, "__qualname__", "")) not in SETTLED for hook in _hooks)
+    """Did somebody ask for something at a fork that is not done without?"""
+    return bool(_foreign) or "torch" in sys.modules
 
 
 def clear_caches():
-    for hook in filter(_is_cache, _hooks):
-        hook()
+    for clear in _caches:
+        clear()
 
 
 def forget_names():
