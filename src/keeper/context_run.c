@@ -27,6 +27,7 @@ struct talk {
     void (*event)(void *data, const struct runner_event *event);
     void *data;
     int64_t seen_bytes, watched_us;
+    int results;
     struct context_outcome *outcome;
 };
 
@@ -77,7 +78,8 @@ static bool passes(struct context *context, struct runner_event *event, struct t
         return true;
     int64_t limit = context->limits.value[LIMIT_output_limit], left = limit - talk->seen_bytes;
     size_t length = event->body.length, kept = 0;
-    if ((int64_t)length <= left) {
+    bool is_one_too_many = event->kind == RUNNER_result && talk->results++ >= RUNNER_RESULTS_MAX;
+    if ((int64_t)length <= left && !is_one_too_many) {
         talk->seen_bytes += (int64_t)length;
         return true;
     }

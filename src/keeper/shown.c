@@ -41,7 +41,9 @@ static json_t *item_of(const struct runner_event *event)
 static void take(struct shown *shown, const struct runner_event *event)
 {
     int64_t length = (int64_t)event->body.length;
-    json_t *item = length <= shown->limit_bytes - shown->seen_bytes ? item_of(event) : NULL;
+    bool fits = length <= shown->limit_bytes - shown->seen_bytes &&
+                json_array_size(shown->result->shown) < RUNNER_RESULTS_MAX;
+    json_t *item = fits ? item_of(event) : NULL;
     if (!item || json_array_append(shown->result->shown, item) < 0) {
         shown->result->shown_dropped_bytes += length;
     } else {

@@ -17,6 +17,7 @@ enum {
     RUNNER_BODY_MAX = 64 << 20,
     RUNNER_MEDIA_MAX = 16,
     RUNNER_MEDIA_TYPE_MAX = 127,
+    RUNNER_RESULTS_MAX = 1000, /* of a run that are kept: each takes room, even if there is nothing in it */
 };
 
 #define RUNNER_EVENTS(X)                                                                                     \

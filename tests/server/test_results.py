@@ -72,6 +72,19 @@ def test_what_goes_over_the_output_limit_is_counted_and_left_out(serving):
     assert [item["media"]["text/plain"] for item in result["results"]] == ["1"] and result["truncated"]["results"] == 2002
 
 
+EMPTY = """
+from cloche import rich
+for _ in range(3000): rich._show("display", {})
+"""
+
+
+def test_results_without_anything_in_them_have_an_end_too(serving):
+    assert len(show(serving, EMPTY)["results"]) == 1000
+    sandbox = serving.post("/v1/sandboxes", {}).json["id"]
+    assert len(serving.post(f"/v1/sandboxes/{sandbox}/run", {"code": EMPTY}).json["results"]) == 1000
+    serving.delete(f"/v1/sandboxes/{sandbox}")
+
+
 @pytest.mark.parametrize("warm", [True, False])
 def test_results_are_streamed_as_they_come(serving, warm):
     code = "import time\ndisplay('x' * 500000)\ntime.sleep(1)\nprint(1)\n'last'"
