@@ -397,12 +397,12 @@ static void look_at_limits(struct supervisor *self)
 {
     const int64_t *limit = self->box->limits->value;
     int64_t elapsed_us = clock_monotonic_us() - self->started_us;
-    if (elapsed_us >= limit[LIMIT_wall] * 1000)
-        stop_box(self, CAUSE_wall_time);
     measure(self);
+    judge_usage(self); /* first: who keeps us from looking in time may still have taken too much of something */
     if (self->now.cpu_user_us + self->now.cpu_system_us >= limit[LIMIT_cpu] * 1000)
         stop_box(self, CAUSE_cpu_time);
-    judge_usage(self);
+    if (elapsed_us >= limit[LIMIT_wall] * 1000)
+        stop_box(self, CAUSE_wall_time);
     if (self->io->progress)
         self->io->progress(self->io->data, elapsed_us, &self->now);
 }

@@ -20,7 +20,7 @@ static void note(const char *path)
 /* The copy, before it is let back into the interpreter."""
 
 BEFORE_SETTLING = "    if (raw_call(SYS_setsid, 0, 0, 0, 0, 0) < 0 ||"
-WHEN_THERE = "    if (status == 0)\n        status = raw_call(SYS_read, state->fds[CONTROL],"
+WHEN_THERE = "    if (!take(state->fds[CONTROL], &order, 1, groups, &group_count) ||"
 SPEAK = r"""
     int control = state->fds[CONTROL];
     struct init_message message;
