@@ -380,6 +380,16 @@ static void what_no_kernel_limit_holds_is_ended_by_measure(void **state)
     assert_int_equal(world->result->usage.peak_memory_bytes, world->measured.memory_bytes);
 }
 
+static void limit_that_is_seen_to_be_broken_too_late_is_the_cause(void **state)
+{
+    struct world *world = *state;
+    world->box.is_watched = true;
+    world->limits.value[LIMIT_wall] = 0; /* over before the first look */
+    world->measured.pids = (int)world->limits.value[LIMIT_pids] + 1;
+    run_well(world, sleep_on);
+    check_cause(world, CAUSE_pids, -1, SIGKILL);
+}
+
 static void failure_on_a_full_disk_is_about_the_disk(void **state)
 {
     struct world *world = *state;
@@ -585,6 +595,8 @@ int main(void)
         WORLD_TEST(failure_after_refused_forks_is_about_them),
         WORLD_TEST(success_after_refused_forks_is_a_success),
         WORLD_TEST(what_no_kernel_limit_holds_is_ended_by_measure),
+        WORLD_TEST(limit_that_is_seen_to_be_broken_too_late_is_the_cause),
+        WORLD_TEST(limit_that_is_seen_to_be_broken_too_late_is_the_cause),
         WORLD_TEST(failure_on_a_full_disk_is_about_the_disk),
         WORLD_TEST(call_that_ends_the_box_is_named),
         WORLD_TEST(word_that_forbids_the_program_ends_the_box_as_vetted),
