@@ -398,7 +398,7 @@ static void look_at_limits(struct supervisor *self)
     const int64_t *limit = self->box->limits->value;
     int64_t elapsed_us = clock_monotonic_us() - self->started_us;
     measure(self);
-    judge_usage(self); /* first: who keeps us from looking in time may still have taken too much of something */
+    judge_usage(self); /* first: who keeps us from looking in time may have taken too much of something */
     if (self->now.cpu_user_us + self->now.cpu_system_us >= limit[LIMIT_cpu] * 1000)
         stop_box(self, CAUSE_cpu_time);
     if (elapsed_us >= limit[LIMIT_wall] * 1000)

@@ -154,6 +154,19 @@ def test_fork_with_too_few_descriptors_is_refused_and_they_are_closed(context):
     assert context.run(count).value == before
 
 
+def test_what_was_seen_ahead_of_a_fork_holds_until_code_runs(context):
+    context.run("import threading\ngo = threading.Event()\nt = threading.Thread(target=go.wait, name='bee')\nt.start()")
+    context.send({"type": "look"})
+    context.send({"type": "fork"})
+    header, _ = context.receive()
+    assert header["type"] == "refused" and "bee" in header["text"]
+    context.send({"type": "look"})
+    assert context.run("go.set(); t.join()").status == "ok"
+    context.send({"type": "fork"})
+    header, _ = context.receive()
+    assert header["type"] == "refused" and "descriptors" in header["text"]
+
+
 def test_fork_is_refused_while_threads_or_children_run(context):
     context.run("import threading\ngo = threading.Event()\nt = threading.Thread(target=go.wait, name='bee')\nt.start()")
     context.send({"type": "fork"})

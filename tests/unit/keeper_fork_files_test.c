@@ -22,6 +22,20 @@ static void links_pipes_modes_and_times_come_along(void **state)
     assert_value(fork, "os.chmod('closed', 0o700); open('closed/in').read()", "'inside'");
 }
 
+/* Nothing is copied where nothing is; but that a place was changed is seen. */
+static void places_come_along_without_a_file_in_them(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL);
+    const char *look = "[(oct(os.stat(p).st_mode), os.listdir(p)) for p in ('/tmp', '/data/output')]";
+    run(first, "import os");
+    struct session *plain = fork_session(first);
+    assert_value(plain, look, "[('0o41777', []), ('0o40755', [])]");
+    run(first, "os.chmod('/tmp', 0o711)");
+    struct session *changed = fork_session(first);
+    assert_value(changed, look, "[('0o40711', []), ('0o40755', [])]");
+}
+
 static void tree_that_is_too_deep_is_refused_by_name(void **state)
 {
     (void)state;
@@ -108,6 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CENSUS_TEST(links_pipes_modes_and_times_come_along),
+        CENSUS_TEST(places_come_along_without_a_file_in_them),
         CENSUS_TEST(tree_that_is_too_deep_is_refused_by_name),
         CENSUS_TEST(files_that_take_all_the_space_are_copied),
         CENSUS_TEST(sparse_files_take_no_more_than_before),
