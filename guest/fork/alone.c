@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
-enum { DIRECTORY_LINKS = 2 };
+enum { DIRECTORY_LINKS = 2, ENTRY_LENGTH = 16, ENTRY_NAME = 19 /* of struct linux_dirent64 */ };
 
 static int find_status(const char *path, struct stat *ret)
 {
@@ -70,6 +70,36 @@ static int shares_no_memory(void)
     if (maps >= 0)
         raw_call(SYS_close, maps, 0, 0, 0, 0);
     return !is_shared && status == NO_MORE;
+}
+
+long cloche_count_descriptors(void)
+{
+    char block[1024];
+    long got, count = -1; /* but the one that we list them by */
+    long list = raw_call(SYS_open, RAW("/proc/self/fd"), 0200000 /* O_DIRECTORY */, 0, 0, 0);
+    if (list < 0)
+        return list;
+    while ((got = raw_call(SYS_getdents64, list, RAW(block), sizeof block, 0, 0)) > 0)
+        for (long at = 0; at < got; at += *(unsigned short *)(block + at + ENTRY_LENGTH))
+            count += block[at + ENTRY_NAME] != '.';
+    raw_call(SYS_close, list, 0, 0, 0, 0);
+    return got < 0 ? got : count;
+}
+
+int cloche_has_timers(void)
+{
+    for (long which = 0; which < 3; which++) {
+        long timer[4] = {0}; /* interval, and what is left: seconds and microseconds of each */
+        if (raw_call(SYS_getitimer, which, RAW(timer), 0, 0, 0) < 0 || timer[2] || timer[3])
+            return 1;
+    }
+    char first;
+    long file = raw_call(SYS_open, RAW("/proc/self/timers"), 0, 0, 0, 0);
+    if (file < 0)
+        return file != NO_MORE; /* not in this kernel */
+    long got = raw_call(SYS_read, file, RAW(&first), 1, 0, 0);
+    raw_call(SYS_close, file, 0, 0, 0, 0);
+    return got != 0;
 }
 
 int cloche_is_alone(long known_children)

@@ -3,3 +3,9 @@
 #pragma once
 
 __attribute__((visibility("default"))) int cloche_is_alone(long known_children);
+
+/* How many are open; a negative errno. */
+__attribute__((visibility("default"))) long cloche_count_descriptors(void);
+
+/* Is there a timer that is running, or that could be one? */
+__attribute__((visibility("default"))) int cloche_has_timers(void);

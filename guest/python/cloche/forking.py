@@ -40,6 +40,7 @@ def prepare():
     _library.cloche_farewell.restype = None
     _library.cloche_farewell.argtypes = [ctypes.c_int]
     _library.cloche_is_alone.argtypes = [ctypes.c_long]
+    _library.cloche_count_descriptors.restype = ctypes.c_long
     _library.cloche_fork.restype = ctypes.c_long
     _library.cloche_fork.argtypes = [ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
     return _library
@@ -131,7 +132,7 @@ def look_around(fds, loop):
     """What a copy is to find again; `loop` is the one that awaits, and idle: a copy makes its own."""
     forget_fonts()
     own = (getattr(loop, "_selector", None), getattr(loop, "_ssock", None), getattr(loop, "_csock", None)) if loop else ()
-    return surroundings.Surroundings(fds, {part.fileno() for part in own if part})
+    return surroundings.Surroundings(fds, {part.fileno() for part in own if part}, _library)
 
 
 def fork(fds, landlock_abi, around=None):
@@ -148,7 +149,6 @@ def fork(fds, landlock_abi, around=None):
             seeds.settle()
             renew_randomness()
         _library.cloche_await_leave()
-        surroundings.remember_streams()
         if around:
             around.take()
         if has_hooks:

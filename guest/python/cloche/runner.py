@@ -217,6 +217,8 @@ class Runner:
             os._exit(1)
         self.namespace.leave_loop()
         self.say_ready()
+        if not around or not around.files:
+            surroundings.remember_streams()
 
     def run(self, header, body):
         self.run_id = header.get("run")

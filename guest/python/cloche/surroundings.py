@@ -40,7 +40,10 @@ def is_open(number):
 
 
 def is_own_stream(number):
-    return number in STREAMS and _streams.get(identity(os.fstat(number))) == number
+    try:
+        return number in STREAMS and _streams.get(identity(os.fstat(number))) == number
+    except OSError:
+        return False  # it was closed
 
 
 class File:
@@ -121,11 +124,22 @@ class Surroundings:
     """Of an interpreter that is about to be forked. `apart` are numbers that a copy does not need, `renewed` those of what it makes
     anew: objects of the old must not reach what is new, so something stands there that can be neither read nor written."""
 
-    def __init__(self, apart, renewed):
+    def __init__(self, apart, renewed, library=None):
+        self.failure = None
         try:
             self.directory = os.getcwd()
         except OSError:  # it was removed
             self.directory = None
+        is_plain = library and library.cloche_count_descriptors() == len(STREAMS) + 1 + len(apart) and all(map(is_own_stream, STREAMS))
+        self.held, self.files = [], []
+        if not is_plain:
+            self.look_at_files(apart, renewed)
+        self.timers = dict(_waiting_timers)
+        if not self.timers and not (library and not library.cloche_has_timers()):
+            self.timers = {which: left for which in TIMERS if (left := signal.getitimer(which))[0]}
+            refuse_other_timers()
+
+    def look_at_files(self, apart, renewed):
         numbers = sorted(number for number in map(int, os.listdir("/proc/self/fd")) if number != CHANNEL_FD and number not in apart and is_open(number))
         self.held = [number for number in numbers if number in renewed]
         self.files = [File(number) for number in numbers if number not in renewed and not is_own_stream(number)]
@@ -134,12 +148,12 @@ class Surroundings:
             raise Refused(f"descriptors are open that a copy cannot have: {', '.join(obstacles[:5])}; close them first")
         for i, file in enumerate(self.files):
             file.twin = next((other.number for other in self.files[:i] if file.is_same_open_file(other)), None)
-        self.timers = dict(_waiting_timers) or {which: left for which in TIMERS if (left := signal.getitimer(which))[0]}
-        refuse_other_timers()
-        self.failure = None
 
     def take(self):
-        """In the copy, before anything else is opened there."""
+        """In the copy, before anything else is opened there. Its streams are remembered first, or it would take others for them;
+        where there are no others, that has time until the copy has said that it is ready."""
+        if self.files:
+            remember_streams()
         try:
             if self.directory:
                 os.chdir(self.directory)
