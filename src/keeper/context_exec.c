@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-static int check(const struct context *context, struct error *err)
+static int check(const struct context *context, const struct context_command *command, struct error *err)
 {
     if (!context->box || context->is_over || context->is_ending || context->control_fd < 0)
         return error_spec(err, "context", "the interpreter is gone, and its box with it");
@@ -16,6 +16,11 @@ static int check(const struct context *context, struct error *err)
         return error_spec(err, "isolation",
                           "a box of the engine '%s' has room for one program only: its layers are put on by "
                           "that; use container",
+                          context->box->engine->name);
+    if (command->window && context->box->engine == &engine_oci)
+        return error_spec(err, "isolation",
+                          "a box of the engine '%s' has no terminals: its kernel takes none from outside; "
+                          "start the command without one, or use container",
                           context->box->engine->name);
     return 0;
 }
@@ -37,7 +42,7 @@ static int start(struct context *context, const struct context_command *command,
 {
     struct program program = {0};
     scope_fd master = -1, slave = -1;
-    int status = check(context, err);
+    int status = check(context, command, err);
     if (status == 0)
         status = prepare(context, command, &program, err);
     if (status == 0 && command->window)

@@ -204,6 +204,17 @@ def test_terminal_refuses_what_it_does_not_know(serving, sandbox, query, field):
     assert answer.status == 400 and answer.error["field"] == field, answer
 
 
+def test_a_kernel_that_takes_no_terminals_from_outside_is_named(serving):
+    made = serving.post("/v1/sandboxes", {"isolation": "gvisor"})
+    assert made.status == 201, made
+    sandbox = f"/v1/sandboxes/{made.json['id']}"
+    knock = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "MDEyMzQ1Njc4OWFiY2RlZg=="}
+    answer = serving.get(f"{sandbox}/exec/pty", headers=knock)
+    assert answer.status == 422 and "no terminals" in answer.error["message"], answer
+    assert serving.post(f"{sandbox}/exec", {"command": ["echo", "1"]}).json["stdout"] == "1\n"
+    assert serving.delete(sandbox).status == 204
+
+
 def test_terminal_ends_with_its_connection(serving, sandbox, execute):
     connection = terminal(serving, sandbox, "command=bash&command=-c&command=" + urllib.parse.quote(LIVES.format("mark2")))
     read_until(connection, b"ready")
