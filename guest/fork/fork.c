@@ -365,8 +365,10 @@ static long fork_interpreter(const struct order *order, int *thread_id, int land
         plain_settle(&state);
     else if (result == 0)
         settle(&state);
-    else if (result > 0 && state.failure)
+    else if (result > 0 && state.failure) {
+        raw_call(SYS_wait4, result, 0, WAIT_ALL, 0, 0); /* or it would be a child that nobody knows */
         result = state.failure < 0 ? state.failure : -5;
+    }
     if (result > 0)
         raw_call(SYS_sched_yield, 0, 0, 0, 0, 0); /* the copy waits for our CPU, and somebody for the copy */
     raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&former), 0, sizeof former, 0);

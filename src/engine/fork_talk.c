@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { REFUSAL_MS = 1000 };
+
 size_t fork_list_descriptors(const struct launch *launch, int *into)
 {
     const int wanted[] = {launch->child_control, launch->plan_fd,      launch->init_fd,
@@ -43,6 +45,13 @@ static int await_word(int control_fd, const struct fork_request *request, struct
         if (!request->refuses || request->refuses(request->data))
             return error_host(err, -ECANCELED, "the program did not fork");
     }
+}
+
+void fork_await_refusal(const struct fork_request *request)
+{
+    struct pollfd polled = {.fd = request->words_fd, .events = POLLIN};
+    while (request->refuses && poll(&polled, 1, REFUSAL_MS) > 0 && !request->refuses(request->data))
+        ;
 }
 
 pid_t fork_await_first_process(const struct box *child, const struct fork_request *request, struct error *err)

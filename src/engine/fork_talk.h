@@ -17,5 +17,8 @@ int fork_ask_who_speaks(const struct box *child, struct error *err);
 pid_t fork_await_first_process(const struct box *child, const struct fork_request *request,
                                struct error *err);
 
+/* After the order was taken back: what the program says of it must not be taken for its word on the next. */
+void fork_await_refusal(const struct fork_request *request);
+
 /* The copy says over its channel that it has come so far. */
 int fork_await_program(const struct box *child, struct error *err);

@@ -1,6 +1,8 @@
 /* Forks of contexts: what they keep, what they share no more, and who is harmed by whom. */
 #include "fork_session.h"
 
+#include <sys/resource.h>
+
 #include <pthread.h>
 
 static void fork_keeps_variables_imports_directory_and_files(void **state)
@@ -476,10 +478,37 @@ static void fork_cannot_be_restarted_nor_its_parent_under_it(void **state)
     fork = fork_session(first);
 }
 
+/* Each step of a fork takes some: whichever lacks one, nothing is left of it, and the next one does not hear
+ * of it. */
+static void fork_that_lacks_descriptors_harms_no_other(void **state)
+{
+    (void)state;
+    struct session *first = open_first(NULL, NULL);
+    run(first, "x = 1");
+    struct rlimit former;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &former), 0);
+    int failures = 0;
+    for (int more = 2; more < 60; more += 3) {
+        int before = open_descriptors();
+        struct rlimit few = {(rlim_t)(before + more), former.rlim_max};
+        struct session *fork = NULL;
+        struct error err = {0};
+        setrlimit(RLIMIT_NOFILE, &few);
+        int status = try_fork(first, &fork, &err);
+        setrlimit(RLIMIT_NOFILE, &former);
+        if (status < 0)
+            assert_int_equal(open_descriptors(), before);
+        failures += status < 0;
+        assert_value(status < 0 ? fork_session(first) : fork, "x", "1");
+    }
+    assert_in_range(failures, 5, 19);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CENSUS_TEST(fork_keeps_variables_imports_directory_and_files),
+        CENSUS_TEST(fork_that_lacks_descriptors_harms_no_other),
         CENSUS_TEST(parent_and_fork_share_nothing_afterwards),
         CENSUS_TEST(fork_of_a_fork_goes_to_the_limit_and_is_refused_there),
         CENSUS_TEST(twenty_forks_live_at_once),

@@ -373,19 +373,22 @@ static int make_groups(struct box *child, const struct cgroup_limits *limits, st
     return status < 0 ? status : cgroup_usage_open(&child->group, err);
 }
 
-/* From the order to a first process that has its user, and to its groups. */
-static int make_first_process(struct box *parent, struct box *child, const struct cgroup_limits *limits,
-                              const struct launch *launch, const struct fork_request *request,
-                              struct error *err)
+static int order_fork(const struct box *parent, const struct launch *launch,
+                      const struct fork_request *request, struct error *err)
 {
     int fds[PROCESS_DESCRIPTORS_MAX];
     size_t count = fork_list_descriptors(launch, fds);
     let_pass(parent->family, parent->program_pid, 0);
     int status = request->order(request->data, fds, count);
+    return status < 0 ? error_host(err, status, "the program cannot be told to fork") : 0;
+}
+
+/* From the order to a first process that has its user, and to its groups. */
+static int make_first_process(struct box *parent, struct box *child, const struct cgroup_limits *limits,
+                              const struct fork_request *request, struct error *err)
+{
+    int status = make_groups(child, limits, err); /* while it is being made, which takes as long */
     if (status < 0)
-        return error_host(err, status, "the program cannot be told to fork");
-    /* While it is being made, which takes as long. */
-    if ((status = make_groups(child, limits, err)) < 0)
         return status;
     pid_t pid = fork_await_first_process(child, request, err);
     if (pid < 0)
@@ -499,20 +502,13 @@ static int join_family(struct box *parent, struct box *child, struct error *err)
     return status < 0 ? error_host(err, status, "no memory for a family of boxes") : 0;
 }
 
-/* The program's own part, one at a time: until the copy is made. */
-static int make_copy(struct box *parent, struct box *child, const struct cgroup_limits *limits,
-                     const struct fork_request *request, const struct launch *launch, struct error *err)
+static int await_copy(struct family *family, struct box *child, const struct fork_request *request,
+                      struct error *err)
 {
-    struct family *family = parent->family;
-    int status = fork_ask_who_speaks(child, err);
-    if (status == 0)
-        status = make_first_process(parent, child, limits, launch, request, err);
-    if (status < 0)
-        return status;
     let_pass(family, 0, child->pid);
     if (request->is_alone)
         process_stay_apart(&child->apart, child->pid); /* it copies memory while we furnish its place */
-    status = let_in(child, err);
+    int status = let_in(child, err);
     int64_t until_us = clock_monotonic_us() + FORK_STEP_MS * 1000;
     struct pollfd polled = {.fd = child->pidfd, .events = POLLIN};
     pthread_mutex_lock(&family->lock);
@@ -523,6 +519,25 @@ static int make_copy(struct box *parent, struct box *child, const struct cgroup_
     }
     pthread_mutex_unlock(&family->lock);
     return status < 0 ? error_host(err, status, "the program did not fork") : 0;
+}
+
+/* The program's own part, one at a time: until the copy is made. */
+static int make_copy(struct box *parent, struct box *child, const struct cgroup_limits *limits,
+                     const struct fork_request *request, const struct launch *launch, struct error *err)
+{
+    int status = fork_ask_who_speaks(child, err);
+    if (status == 0)
+        status = order_fork(parent, launch, request, err);
+    if (status < 0)
+        return status;
+    status = make_first_process(parent, child, limits, request, err);
+    if (status == 0)
+        status = await_copy(parent->family, child, request, err);
+    if (status < 0 && status != -ECANCELED) { /* which is its own word already */
+        scope_close_fd(&child->control_fd);
+        fork_await_refusal(request);
+    }
+    return status;
 }
 
 /* Everything around the copy that must be its own, and the proof that it is. */
