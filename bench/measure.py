@@ -17,13 +17,16 @@ This process is a subreaper: whatever a contender leaves running behind its back
 before the next run starts.
 """
 
+import atexit
 import ctypes
 import math
 import os
 import random
 import select
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from dataclasses import dataclass, field
 from typing import Callable, List, Optional
@@ -91,6 +94,13 @@ def taken(key, label, values_ms, note, kind="cloche", failed=0, why="failed"):
 def absent(key, label, reason, kind="peer"):
     """A contender that cannot run still gets its row, with the reason."""
     return Contender(key, label, lambda number: [], kind=kind, missing=reason)
+
+
+def have_own_keeper():
+    """A socket of the benchmark's own, until it ends: others may have a keeper on this machine."""
+    place, owner = tempfile.mkdtemp(prefix="cloche-bench-"), os.getpid()
+    os.environ["CLOCHE_KEEPER"] = os.path.join(place, "socket")
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(place, ignore_errors=True))
 
 
 def clean_environment():

@@ -4,10 +4,12 @@
         box.run("--warm", "-e", "print(1)")
         kept.state()["hits"]
 """
+import atexit
 import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -18,7 +20,9 @@ import box
 WARM_S = 120  # an emulator takes its time
 
 # A socket of the tests' own: others may have a keeper on this machine.
-os.environ["CLOCHE_KEEPER"] = os.path.join(tempfile.mkdtemp(prefix="cloche-keeper-"), "socket")
+PLACE, OWNER = tempfile.mkdtemp(prefix="cloche-keeper-"), os.getpid()
+os.environ["CLOCHE_KEEPER"] = os.path.join(PLACE, "socket")
+atexit.register(lambda: os.getpid() == OWNER and shutil.rmtree(PLACE, ignore_errors=True))
 
 
 def comparable(result):
