@@ -84,7 +84,7 @@ def hijacked(directory, changes):
     own = box.ROOT / "guest/fork"
     subprocess.run(["cc", "-std=gnu17", "-O2", "-w", "-shared", "-fPIC", "-nostdlib", "-ffreestanding", "-fno-stack-protector",
                     "-mno-red-zone", f"-I{box.ROOT}/src", f"-I{box.ROOT}/guest/init", f"-I{own}", "-o", directory / "hijacked.so",
-                    directory / "fork.c", own / "plain.c", own / "pages.c", own / "seeds.c", box.ROOT / "guest/init/proofs.c"], check=True)
+                    directory / "fork.c", own / "alone.c", own / "plain.c", own / "pages.c", own / "seeds.c", box.ROOT / "guest/init/proofs.c"], check=True)
     return directory / "hijacked.so"
 
 
@@ -163,3 +163,13 @@ def test_signals_do_not_reach_init_where_the_kernel_nests_no_more_scopes():
               "import time; time.sleep(0.3); 'alive'\n")
     done = session("x = 0\n" + ":fork\n:back\n" * 17 + attack + ":fork\nx = 1\n:back\nx\n")
     assert done.stdout == "4\n'alive'\n0\n" and "died" not in done.stderr, done
+
+
+def test_generators_that_the_code_has_of_its_own_are_seeded_where_it_asked_for_that():
+    """As by os.fork(): the hook of each is that of `random` by its name, but not by its generator."""
+    for code in ("import os, random\nown = random.Random(7)\nos.register_at_fork(after_in_child=own.seed)\ndraw = own.random",
+                 "import importlib, random\ndraw = random.random\nimportlib.reload(random)",
+                 "import random, sys\ndraw = random.random\ndel sys.modules['random']\nimport random"):
+        done = session(line(code) + "draw()\n:fork\n" + "draw()\n:back\n" * 3 + ":fork\n:fork\ndraw()\n:back\ndraw()\n")
+        drawn = done.stdout.split()
+        assert len(drawn) == 6 and len(set(drawn)) == 6, (code, done)

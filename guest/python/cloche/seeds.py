@@ -15,12 +15,19 @@ import threading
 SETTLED = {("threading", "_after_fork"), ("random", "Random.seed"), ("logging", "_after_at_fork_child_reinit_locks"),
            (None, "lock._at_fork_reinit")}
 _caches = []  # what empties them
+_generators = []  # seeds of generators of `random`: its own, that of another copy of the module, and what the code asked for
 _foreign = []  # what only the hook itself can put right in a fork
 
 
+def _own_seed():
+    return getattr(getattr(sys.modules.get("random"), "_inst", None), "seed", None)
+
+
 def watch_hooks():
-    """Before anything is imported that has some."""
+    """Before anything is imported that has some, but `random`."""
     register = os.register_at_fork
+    if _own_seed():
+        _generators.append(_own_seed())
 
     def register_at_fork(**hooks):
         register(**hooks)
@@ -28,6 +35,8 @@ def watch_hooks():
         name = getattr(hook, "__module__", None), getattr(hook, "__qualname__", "")
         if name[1].endswith("cache_clear"):
             _caches.append(hook)
+        elif name == ("random", "Random.seed"):
+            _generators.append(hook)
         elif name not in SETTLED:
             _foreign.append(hooks)
 
@@ -54,15 +63,15 @@ def forget_names():
 def settle():
     """In a copy, in place of all hooks."""
     clear_caches()
-    generator = getattr(sys.modules.get("random"), "_inst", None)
-    if generator:
-        generator.seed()
+    for seed in _generators:
+        seed()
     threading.main_thread()._set_native_id()  # that of a copy is its own
 
 
 def need_hooks(library):
     """Must hooks be called in each fork of this zygote? Else all is prepared for forks without. Once."""
-    if has_hooks():
+    own = _own_seed()
+    if has_hooks() or any(seed != own for seed in _generators):
         return True
     clear_caches()  # what is empty now is empty in every fork
     forget_names()
