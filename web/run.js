@@ -66,7 +66,10 @@ export class RunPage {
 
   async #runOnServer(code, record) {
     const { workbench } = this;
-    const body = { language: workbench.language, code, collect: "url", ...workbench.limits.request(), ...this.files.request() };
+    const chosen = workbench.limits.request();
+    // What a notebook would show, where there is a runner that can.
+    const results = workbench.language === "python" && chosen.isolation !== "wasm" && chosen.vet !== "restricted" ? { results: true } : {};
+    const body = { language: workbench.language, code, collect: "url", ...results, ...chosen, ...this.files.request() };
     await execute("/v1/run", body, { record, signal: this.stopper.signal, on: (kind, payload) => workbench.take(kind, payload) });
   }
 

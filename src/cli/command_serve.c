@@ -4,6 +4,7 @@
 #include "cli/pool_option.h"
 #include "cli/report.h"
 
+#include "base/clock.h"
 #include "base/scope.h"
 #include "base/thread.h"
 #include "keeper/data_directory.h"
@@ -143,13 +144,21 @@ static bool is_loopback(const struct place *place)
     return IN6_IS_ADDR_LOOPBACK(&place->address.six.sin6_addr);
 }
 
+/* A server that was killed a moment ago may still be on its way out, with the address. */
+enum { LEFTOVER_MS = 1000 };
+
 static int open_socket(struct place *place, struct error *err)
 {
     const int yes = 1;
     scope_fd fd = socket(place->address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) < 0)
         return error_host(err, -errno, "cannot make a socket");
-    if (bind(fd, &place->address.any, place->size) < 0 || listen(fd, BACKLOG) < 0)
+    int64_t until_us = clock_monotonic_us() + LEFTOVER_MS * 1000;
+    int bound;
+    do
+        bound = bind(fd, &place->address.any, place->size);
+    while (bound < 0 && errno == EADDRINUSE && clock_monotonic_us() < until_us && usleep(20000) == 0);
+    if (bound < 0 || listen(fd, BACKLOG) < 0)
         return error_host(err, -errno, "cannot listen there");
     if (getsockname(fd, &place->address.any, &place->size) < 0)
         return error_host(err, -errno, "cannot tell the port");

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -39,6 +40,9 @@ static int open_in_box(const struct box *box)
     scope_fd place = root < 0 ? -1 : (int)syscall(SYS_openat2, root, "dev/pts/ptmx", &how, sizeof how);
     if (place < 0)
         return -errno;
+    struct pollfd init = {.fd = box->pidfd, .events = POLLIN};
+    if (poll(&init, 1, 0) != 0) /* it has ended, and its number may be somebody else's */
+        return -ESRCH;
     if (!is_boxs_own(place))
         return -ENODEV;
     snprintf(path, sizeof path, "/proc/self/fd/%d", place);

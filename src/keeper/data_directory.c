@@ -1,5 +1,6 @@
 #include "keeper/data_directory.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
 
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* Below the range of the boxes' uids (record.c). */
 enum { OWN_UID = 0x7cff0001, NOBODY_UID = 65534 };
@@ -61,6 +63,8 @@ static bool is_empty(int fd)
     return true;
 }
 
+enum { LEFTOVER_MS = 3000 };
+
 int data_directory_open(const char *path, struct error *err)
 {
     uid_t owner = data_directory_owner();
@@ -82,9 +86,14 @@ int data_directory_open(const char *path, struct error *err)
 
 int data_directory_lock(int fd, const char *path, struct error *err)
 {
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-        return 0;
-    int code = -errno;
+    /* Of a server that was killed a moment ago, a part may still be on its way out. */
+    int64_t until_us = clock_monotonic_us() + LEFTOVER_MS * 1000;
+    int code;
+    do {
+        if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+            return 0;
+        code = -errno;
+    } while (code == -EWOULDBLOCK && clock_monotonic_us() < until_us && usleep(20000) == 0);
     if (code == -EWOULDBLOCK)
         return error_spec(err, "data", "data: another server is running with %s", path), -EBUSY;
     return error_host(err, code, "cannot lock %s", path);

@@ -47,6 +47,13 @@ export async function a_file_of_a_run_is_shown_and_fetched({ page, shot }) {
   await shot("run-plot");
 }
 
+export async function tables_and_plots_of_a_run_are_shown({ page, shot }) {
+  await run(page, "import pandas, matplotlib.pyplot as plt\nplt.plot([3, 1, 2])\nplt.show()\npandas.DataFrame({'a': [1, 22]})");
+  await page.waitForFunction(() => document.querySelector(".result-picture")?.naturalWidth > 300);
+  assert.match(await page.textContent("#output tbody"), /22/);
+  await shot("run-results");
+}
+
 export async function words_of_a_guest_stay_words({ page }) {
   await run(page, "print('<b class=bad>bold</b><img src=x onerror=\"document.title=1\">\\x1b[31mred\\x1b[0m \\x1b]0;title\\x07')");
   assert.equal(await page.locator("#output b, #output img").count(), 0);

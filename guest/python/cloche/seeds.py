@@ -14,6 +14,7 @@ import threading
 # given other numbers by ourselves.
 SETTLED = {("threading", "_after_fork"), ("random", "Random.seed"), ("logging", "_after_at_fork_child_reinit_locks"),
            (None, "lock._at_fork_reinit")}
+SETTLED_BEFORE = {("logging", "_acquireLock"), (None, "lock.acquire")}
 _caches = []  # what empties them
 _generators = []  # seeds of generators of `random`: its own, that of another copy of the module, and what the code asked for
 _foreign = []  # what only the hook itself can put right in a fork
@@ -21,6 +22,10 @@ _foreign = []  # what only the hook itself can put right in a fork
 
 def _own_seed():
     return getattr(getattr(sys.modules.get("random"), "_inst", None), "seed", None)
+
+
+def _name_of(hook):
+    return getattr(hook, "__module__", None), getattr(hook, "__qualname__", "")
 
 
 def watch_hooks():
@@ -32,8 +37,10 @@ def watch_hooks():
     def register_at_fork(**hooks):
         register(**hooks)
         hook = hooks.get("after_in_child")
-        name = getattr(hook, "__module__", None), getattr(hook, "__qualname__", "")
-        if name[1].endswith("cache_clear"):
+        name = _name_of(hook)
+        if "before" in hooks and _name_of(hooks["before"]) not in SETTLED_BEFORE:
+            _foreign.append(hooks)
+        elif name[1].endswith("cache_clear"):
             _caches.append(hook)
         elif name == ("random", "Random.seed"):
             _generators.append(hook)

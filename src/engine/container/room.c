@@ -104,7 +104,7 @@ static int copy_places(const struct room *room, int scratch_fd)
         scope_fd from = openat(room->files_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         scope_fd to = openat(scratch_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         struct stat marks;
-        if (from < 0 || to < 0 || fstat(from, &marks) < 0 || fchmod(to, marks.st_mode & 01777) < 0)
+        if (from < 0 || to < 0 || fstat(from, &marks) < 0 || fchmod(to, (marks.st_mode & 01777) | 0700) < 0)
             return -errno;
         status = copy_tree(from, to, room->owner_uid, room->owner_gid);
     }
