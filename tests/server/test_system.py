@@ -1,10 +1,13 @@
 """Figures, description, privileges, start, end, restart."""
+import fcntl
 import json
 import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
+import threading
 import time
 
 import box
@@ -201,6 +204,19 @@ def test_two_servers_do_not_share_a_directory(serving):
     assert done.returncode == box.BAD_SPEC and "another server" in done.stderr.decode(), done
     done = box.raw("serve", "--listen", f"127.0.0.1:{serving.port}", "--data", serving.place / "other", timeout=20)
     assert done.returncode == box.HOST_FAILURE and "listen" in done.stderr.decode(), done
+
+
+def test_what_is_left_of_a_server_that_was_killed_is_waited_for(tmp_path):
+    """A moment after a kill, its parts may still have the directory and the address."""
+    (tmp_path / "data").mkdir()
+    held = os.open(tmp_path / "data", os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    address = socket.socket()
+    address.bind(("127.0.0.1", 0))
+    address.listen()
+    threading.Timer(0.4, lambda: (os.close(held), address.close())).start()
+    with server.Server(listen=f"127.0.0.1:{address.getsockname()[1]}", data=tmp_path / "data") as late:
+        assert late.get("/health").status == 200
 
 
 def test_operators_ceiling_holds(fresh, tmp_path):
