@@ -78,6 +78,11 @@ static void stop_box(struct supervisor *self, enum cause cause)
     self->box->engine->stop(self->box);
 }
 
+int64_t supervise_flood_bytes(int64_t limit)
+{
+    return limit > FLOOD_LEAST / FLOOD_FACTOR ? limit * FLOOD_FACTOR : FLOOD_LEAST;
+}
+
 static void stream_take(struct supervisor *self, enum supervise_stream which, const char *data, size_t length)
 {
     struct stream_state *stream = &self->streams[which];
@@ -98,8 +103,7 @@ static void stream_take(struct supervisor *self, enum supervise_stream which, co
         else
             buffer_append(&stream->pending, data, keep);
     }
-    int64_t flood = limit * FLOOD_FACTOR > FLOOD_LEAST ? limit * FLOOD_FACTOR : FLOOD_LEAST;
-    if (stream->seen_bytes > flood)
+    if (stream->seen_bytes > supervise_flood_bytes(limit))
         stop_box(self, CAUSE_output);
 }
 
@@ -521,7 +525,7 @@ static void handle_slots(struct supervisor *self, const struct pollfd *slots)
         int status = self->io->word->hear(self->io->word->data);
         self->has_word = status != 0;
         if (status < 0)
-            stop_box(self, CAUSE_vetted);
+            stop_box(self, status == -EFBIG ? CAUSE_output : CAUSE_vetted);
     }
     if (slots[SLOT_PROCESS].revents)
         process_reap(self);

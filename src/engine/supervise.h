@@ -12,7 +12,8 @@ enum supervise_stream {
 
 /* Something that the program says beside its streams, before it begins or while it runs. `hear` is called
  * when it can be read, or written to if that is what it waits for; it returns 0 when there is more to come, 1
- * when there is not, and a negative errno when the program must not begin: the run ends as vetted. */
+ * when there is not, and a negative errno when the program must not begin: the run ends as vetted; -EFBIG: it
+ * said far too much, and ends for its output. */
 struct supervise_word {
     int fd;
     bool speaks; /* it has something to tell the program */
@@ -50,6 +51,9 @@ struct supervise_io {
     int queued;          /* how many others wait for their turn behind it */
     int cancel_fd;       /* readable: the run is to be cancelled; -1: never */
 };
+
+/* How much more than the output limit may come before a run is ended for it. */
+int64_t supervise_flood_bytes(int64_t limit);
 
 /* What supervise_run needs first, for a box that is made long before it is run. */
 void supervise_prepare(struct box *box);

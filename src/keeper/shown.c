@@ -68,6 +68,8 @@ static int take_all(struct shown *shown)
             return judged;
         if (event.kind == RUNNER_result)
             take(shown, &event);
+        if (shown->result->shown_dropped_bytes > supervise_flood_bytes(shown->limit_bytes))
+            return -EFBIG;
     }
     return status < 0 ? 1 : 0;
 }

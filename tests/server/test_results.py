@@ -72,6 +72,11 @@ def test_what_goes_over_the_output_limit_is_counted_and_left_out(serving):
     assert [item["media"]["text/plain"] for item in result["results"]] == ["1"] and result["truncated"]["results"] == 2002
 
 
+def test_a_flood_of_results_ends_a_run_as_one_of_output_does(serving):
+    result = show(serving, "x = 'x' * 500000\nwhile True: display(x)", limits={"output_limit": "1M", "wall": "30s"})
+    assert result["cause"] == "output" and result["usage"]["wall_ms"] < 20000 and len(result["results"]) == 2, result["usage"]
+
+
 EMPTY = """
 from cloche import rich
 for _ in range(3000): rich._show("display", {})
