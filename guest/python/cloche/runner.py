@@ -10,7 +10,6 @@ Everything that it says may be the words of the code that it runs: the host beli
 import builtins
 import importlib.abc
 import importlib.util
-import json
 import os
 import resource
 import signal
@@ -21,12 +20,11 @@ import time
 import warnings
 
 from . import execute, forking, preload, reporting, rich, script, seeds, streams, surroundings
-from .wire import Channel, Closed
+from .wire import Channel, Closed, frame_of
 
 PROTOCOL = 1
 SOON_S = 0.0004  # that an order is waited for without sleep
-READY_HEADER = json.dumps({"type": "ready", "run": None, "protocol": PROTOCOL, "language": "python", "version": sys.version.split()[0]},
-                          separators=(",", ":")).encode()
+READY = frame_of({"type": "ready", "run": None, "protocol": PROTOCOL, "language": "python", "version": sys.version.split()[0]})
 VET_HEADER = b'{"type":"vet","run":null}'
 FIGURES = "module://cloche.figures"
 
@@ -152,7 +150,7 @@ class Runner:
                 self.send("refused", text=f"there is no message '{header.get('type')}'")
 
     def say_ready(self):
-        self.channel.write(READY_HEADER, b"")
+        os.write(self.channel.fd, READY)  # nobody else writes then, and it is small
 
     def write_trial(self):
         """The orders of a copy that does what those of a zygote do, up to the end of a program."""

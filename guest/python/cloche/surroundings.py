@@ -170,8 +170,9 @@ class Surroundings:
                 hold(number)
         except OSError as error:
             self.failure = f"what was open cannot be opened again: {error.strerror}: {error.filename}"
-        _waiting_timers.clear()
-        _waiting_timers.update(self.timers)
+        if self.timers or _waiting_timers:
+            _waiting_timers.clear()
+            _waiting_timers.update(self.timers)
 
 
 def hold(number):

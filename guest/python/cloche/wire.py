@@ -24,6 +24,11 @@ def without_nul(text):
     return re.sub(r"\\(u0000|.)", lambda escape: "\ufffd" if escape[1] == "u0000" else escape[0], text)
 
 
+def frame_of(header, body=b""):
+    head = without_nul(json.dumps(header, ensure_ascii=False, separators=(",", ":"))).encode("utf-8", "replace")
+    return LENGTHS.pack(len(head), len(body)) + head + body
+
+
 class Closed(Exception):
     """The host is gone."""
 
@@ -39,12 +44,14 @@ class Channel:
         self.pending = b""
 
     def send(self, header, body=b""):
-        head = without_nul(json.dumps(header, ensure_ascii=False, separators=(",", ":"))).encode("utf-8", "replace")
-        self.write(head, body)
+        self.write_frame(frame_of(header, body))
 
     def write(self, head, body):
         """The same with a header that is made already."""
-        frame = memoryview(LENGTHS.pack(len(head), len(body)) + head + body)
+        self.write_frame(LENGTHS.pack(len(head), len(body)) + head + body)
+
+    def write_frame(self, frame):
+        frame = memoryview(frame)
         with self.lock:
             while frame:
                 frame = frame[os.write(self.fd, frame):]
