@@ -34,6 +34,20 @@ def native(_stage):
     )
 
 
+def native_file(stage):
+    """As `cloche run -e` has it, which writes the program to a file so that tracebacks can show its lines."""
+    path = stage.directory / "main.py"
+    path.write_text(PROGRAM)
+    return measure.Contender(
+        "native-file",
+        "native, a file",
+        lambda number: [PYTHON, str(path)],
+        kind="native",
+        version=first_line(PYTHON, "--version"),
+        note="no isolation; python3 FILE instead of python3 -c",
+    )
+
+
 def cloche(level, binary):
     """A factory per level; an operator's daemon is never involved: `run` is cold."""
 

@@ -26,7 +26,7 @@ export function digest({ pool = {}, runs = {}, latency = {}, memory = {}, machin
   const { hits = 0, misses = 0 } = pool;
   return {
     hits, misses,
-    kinds: (pool.kinds ?? []).filter((kind) => kind.spares || kind.target || kind.hits || kind.misses),
+    kinds: (pool.kinds ?? []).filter((kind) => kind.spares || kind.target || kind.hits || kind.misses || kind.failure),
     spares: pool.spares ?? 0,
     target: pool.target ?? 0,
     share: hits + misses ? hits / (hits + misses) : null,
@@ -76,12 +76,18 @@ function causesPanel(causes) {
   return panel("How they ended", rows, "Nothing has run yet.");
 }
 
+// The image, its set of modules where it is not the default one, and whether it fails.
+function imageOf({ image, preload, failure }) {
+  const name = [image ?? "–", preload && preload !== "default" ? preload : ""].filter(Boolean).join(" · ");
+  return failure ? `${name} (fails)` : name;
+}
+
 function kindsPanel(kinds) {
   if (!kinds.length) return null;
-  const columns = ["Kind", "Ready", "Wanted", "Hits", "Misses", "Memory of one"];
+  const columns = ["Kind", "Image", "Ready", "Wanted", "Hits", "Misses", "Memory of one"];
   return h("section", {}, h("h2", { class: "section-title" }, "Kinds of boxes"), h("div", { class: "table-card" }, h("div", { class: "table-scroll" }, h("table", { class: "kinds" },
-    h("thead", {}, h("tr", {}, columns.map((name, at) => h("th", { scope: "col", class: at ? "number" : "" }, name)))),
-    h("tbody", {}, kinds.map((kind) => h("tr", {}, h("th", { scope: "row" }, kind.kind),
+    h("thead", {}, h("tr", {}, columns.map((name, at) => h("th", { scope: "col", class: at > 1 ? "number" : "" }, name)))),
+    h("tbody", {}, kinds.map((kind) => h("tr", {}, h("th", { scope: "row" }, kind.kind), h("td", { title: kind.failure ?? "" }, imageOf(kind)),
       [format.number(kind.spares), format.number(kind.target), format.number(kind.hits), format.number(kind.misses), kind.spare_bytes ? format.bytes(kind.spare_bytes) : "–"]
         .map((text) => h("td", { class: "number" }, text)))))))));
 }

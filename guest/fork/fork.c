@@ -50,7 +50,7 @@ void leave(long code)
 }
 
 /* The shared memory is the interpreter's: from here on only its stack below and the state are written. */
-static long join_groups(const int *fds, int count)
+long join_groups(const int *fds, int count)
 {
     for (int i = 0; i < count; i++) {
         long status = raw_call(SYS_write, fds[i], RAW("0"), 1, 0, 0);
@@ -162,13 +162,17 @@ static void become_init(const struct fork_state *state, long program)
     leave(73);
 }
 
+/* The first with 0, the other with the state itself. */
 __attribute__((noreturn)) void come_back(struct fork_state *state);
+__attribute__((noreturn)) void come_back_late(struct fork_state *state);
 
 long copy_and_become_init(struct fork_state *state, long flags)
 {
     if (!state->thread_id)
         flags &= ~(long)(CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID);
     long status = raw_call(SYS_clone, flags, 0, 0, RAW(state->thread_id), 0);
+    if (status == 0 && state->cleared)
+        come_back_late(state);
     if (status == 0)
         come_back(state);
     if (status > 0)
@@ -176,11 +180,27 @@ long copy_and_become_init(struct fork_state *state, long flags)
     return status;
 }
 
+/* Of a box that was made ahead: it waits for somebody who wants it. */
+static long await_copy_order(struct fork_state *state)
+{
+    char order[2] = {0};
+    long length;
+    do
+        length = raw_call(SYS_read, state->fds[CONTROL], RAW(order), sizeof order, 0, 0);
+    while (length == -4 /* EINTR */);
+    if (length != sizeof order || order[0] != INIT_COPY)
+        leave(71); /* nobody wants it any more */
+    state->haste = (enum haste)order[1];
+    return 0;
+}
+
 static long first_process_apart(struct fork_state *state)
 {
     long status = enter(state);
     if (status == 0)
         status = take_user();
+    if (status == 0 && state->haste == HASTE_PLACE)
+        status = await_copy_order(state);
     return status < 0 ? status : copy_and_become_init(state, FORK_PROGRAM_FLAGS);
 }
 
@@ -192,17 +212,22 @@ void first_process(struct fork_state *state)
     leave(71);
 }
 
-/* clone with a stack of its own for a child that shares our memory; we sleep until it has executed init. The
- * child calls first_process, whose copy comes back by `come_back` to where clone_first_process was called
- * from, and gets 0 there. */
+/* clone with a stack of its own for a child that shares our memory. The child calls first_process, whose copy
+ * comes back to where clone_first_process was called from, and gets 0 there, if we sleep until it is made;
+ * else, as we have gone on meanwhile, to where call_with_way_back was called from, which is still on our
+ * stack. */
 long clone_first_process(struct fork_state *state, void *stack_end, long flags);
+long call_with_way_back(void **ret_way_back, long (*function)(void *data), void *data);
 __asm__(".hidden clone_first_process\n"
         "clone_first_process:\n"
         "    push %rbp\n    push %rbx\n    push %r12\n    push %r13\n    push %r14\n    push %r15\n"
+        "    cmpq $0, (%rdi)\n"
+        "    jne 2f\n"
         "    mov %rsp, (%rdi)\n"
-        "    mov %rdi, %r12\n"
+        "2:  mov %rdi, %r12\n"
+        "    mov 8(%rdi), %r10\n"
         "    mov %rdx, %rdi\n"
-        "    xor %edx, %edx\n    xor %r10d, %r10d\n    xor %r8d, %r8d\n"
+        "    xor %edx, %edx\n    xor %r8d, %r8d\n"
         "    mov $56, %eax\n" /* clone */
         "    syscall\n"
         "    test %rax, %rax\n"
@@ -211,6 +236,20 @@ __asm__(".hidden clone_first_process\n"
         "    mov %r12, %rdi\n"
         "    call first_process\n"
         "    hlt\n"
+        ".hidden call_with_way_back\n"
+        "call_with_way_back:\n"
+        "    push %rbp\n    push %rbx\n    push %r12\n    push %r13\n    push %r14\n    push %r15\n"
+        "    mov %rsp, (%rdi)\n"
+        "    sub $8, %rsp\n" /* as the calling convention wants it */
+        "    mov %rdx, %rdi\n"
+        "    call *%rsi\n"
+        "    add $8, %rsp\n"
+        "    jmp 1f\n"
+        ".hidden come_back_late\n"
+        "come_back_late:\n"
+        "    mov %rdi, %rax\n"
+        "    mov (%rdi), %rsp\n"
+        "    jmp 1f\n"
         ".hidden come_back\n"
         "come_back:\n"
         "    mov (%rdi), %rsp\n"
@@ -322,8 +361,10 @@ static void settle(const struct fork_state *state)
 {
     char order = 0;
     int rules[DESCRIPTORS_MAX], rule_count = 0;
-    if (!state->is_awaited)
+    if (state->haste == HASTE_NONE)
         pages_take();
+    else if (state->haste == HASTE_AWAITED_ALONE)
+        pages_take_until_called(state->fds[CHANNEL]);
     if (!take(state->fds[CHANNEL], &order, 1, rules, &rule_count) || order != INIT_ENTER)
         leave(71); /* the host changed its mind, or is gone */
     if (seeds_renew() < 0 || (rule_count > 0 && confine(rules[0]) < 0))
@@ -339,8 +380,21 @@ static void settle(const struct fork_state *state)
 struct order {
     int fds[DESCRIPTORS_MAX];
     int fd_count;
-    int is_awaited;
+    enum haste haste;
 };
+
+static uint64_t former_mask;
+
+static void block_signals(void)
+{
+    static const uint64_t all = ~UINT64_C(0);
+    raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&all), RAW(&former_mask), sizeof former_mask, 0);
+}
+
+static void restore_signals(void)
+{
+    raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&former_mask), 0, sizeof former_mask, 0);
+}
 
 /* The pid of the new box's init (or of who made it) in the interpreter; 0 in its copy; a negative errno. */
 static long fork_interpreter(const struct order *order, int *thread_id, int landlock_abi, int is_plain)
@@ -350,14 +404,12 @@ static long fork_interpreter(const struct order *order, int *thread_id, int land
         return -22; /* EINVAL */
     state = (struct fork_state){.fds = order->fds,
                                 .fd_count = order->fd_count,
-                                .is_awaited = order->is_awaited,
+                                .haste = order->haste,
                                 .thread_id = thread_id,
                                 .landlock_abi = landlock_abi,
                                 .is_plain = is_plain,
                                 .number = raw_call(SYS_getpid, 0, 0, 0, 0, 0)};
-    static const uint64_t all = ~UINT64_C(0);
-    static uint64_t former;
-    raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&all), RAW(&former), sizeof former, 0);
+    block_signals();
     static char stack[16384] __attribute__((aligned(16)));
     long result =
         clone_first_process(&state, stack + sizeof stack, is_plain ? FORK_PLAIN_FLAGS : FORK_INIT_FLAGS);
@@ -371,7 +423,45 @@ static long fork_interpreter(const struct order *order, int *thread_id, int land
     }
     if (result > 0)
         raw_call(SYS_sched_yield, 0, 0, 0, 0, 0); /* the copy waits for our CPU, and somebody for the copy */
-    raw_call(SYS_rt_sigprocmask, SIG_SETMASK_, RAW(&former), 0, sizeof former, 0);
+    restore_signals();
+    return result;
+}
+
+/* A box that is made ahead. Its first process shares our memory until its copy is made, and is there with
+ * others. */
+struct place {
+    struct fork_state state;
+    int fds[DESCRIPTORS_MAX];
+    int is_taken; /* by one that shares our memory: the kernel clears it */
+    char stack[16384] __attribute__((aligned(16)));
+};
+
+enum { PLACES_MAX = 16 };
+
+static long make_place(const struct order *order, int *thread_id, int landlock_abi, void *way_back)
+{
+    static struct place places[PLACES_MAX];
+    struct place *place = places;
+    while (place < places + PLACES_MAX && *(volatile int *)&place->is_taken)
+        place++;
+    if (place == places + PLACES_MAX || order->fd_count < FIRST_JOIN)
+        return -11; /* EAGAIN */
+    for (int i = 0; i < order->fd_count; i++)
+        place->fds[i] = order->fds[i];
+    place->state = (struct fork_state){.back_stack = way_back,
+                                       .cleared = &place->is_taken,
+                                       .fds = place->fds,
+                                       .fd_count = order->fd_count,
+                                       .haste = HASTE_PLACE,
+                                       .thread_id = thread_id,
+                                       .landlock_abi = landlock_abi,
+                                       .number = raw_call(SYS_getpid, 0, 0, 0, 0, 0)};
+    place->is_taken = 1;
+    block_signals();
+    long result = clone_first_process(&place->state, place->stack + sizeof place->stack, FORK_PLACE_FLAGS);
+    restore_signals();
+    if (result < 0)
+        place->is_taken = 0;
     return result;
 }
 
@@ -383,7 +473,7 @@ long cloche_fork(const int *fds, int fd_count, int *thread_id, int landlock_abi)
     if (fd_count > DESCRIPTORS_MAX)
         return -22; /* EINVAL */
     order.fd_count = fd_count;
-    order.is_awaited = 1;
+    order.haste = HASTE_AWAITED;
     for (int i = 0; i < fd_count; i++)
         order.fds[i] = fds[i];
     return fork_interpreter(&order, thread_id, landlock_abi, 0);
@@ -403,8 +493,8 @@ void cloche_await_leave(void)
         leave(71); /* the host changed its mind, or is gone */
 }
 
-/* Takes a frame whose words do not matter: that it brings descriptors is the order, and that it has a body
- * says that a run waits for the copy. */
+/* Takes a frame whose words do not matter: that it brings descriptors is the order, and the length of its
+ * body says who waits for the copy. */
 static int take_order(int channel, struct order *ret)
 {
     unsigned lengths[2];
@@ -412,7 +502,7 @@ static int take_order(int channel, struct order *ret)
     ret->fd_count = 0;
     if (!take(channel, (char *)lengths, LENGTHS, ret->fds, &ret->fd_count))
         return 0;
-    ret->is_awaited = lengths[1] > 0;
+    ret->haste = lengths[1];
     for (unsigned long left = (unsigned long)lengths[0] + lengths[1]; left > 0;) {
         unsigned step = left < sizeof discarded ? (unsigned)left : sizeof discarded;
         if (!take(channel, discarded, step, ret->fds, &ret->fd_count))
@@ -432,6 +522,33 @@ static void refuse(int channel)
     raw_call(SYS_write, channel, RAW(frame), sizeof frame, 0, 0);
 }
 
+struct zygote {
+    int channel;
+    int *thread_id;
+    int landlock_abi, is_plain;
+    void *way_back;
+};
+
+/* 0 in a copy, 1 when the host is gone. */
+static long serve(void *data)
+{
+    static struct order order;
+    const struct zygote *zygote = data;
+    while (take_order(zygote->channel, &order)) {
+        long result =
+            order.haste == HASTE_PLACE && !zygote->is_plain
+                ? make_place(&order, zygote->thread_id, zygote->landlock_abi, zygote->way_back)
+                : fork_interpreter(&order, zygote->thread_id, zygote->landlock_abi, zygote->is_plain);
+        if (result == 0)
+            return 0;
+        if (result < 0)
+            refuse(zygote->channel);
+        for (int i = 0; i < order.fd_count; i++)
+            raw_call(SYS_close, order.fds[i], 0, 0, 0, 0);
+    }
+    return 1;
+}
+
 /* Forks at every order, without a word to the interpreter: each page of its memory that it touches between
  * two forks has to be copied again, and breaks a huge one. Returns 0 in a copy, and 1 when the host is gone.
  */
@@ -439,17 +556,14 @@ __attribute__((visibility("default"))) long cloche_zygote(int channel, int *thre
                                                           int is_plain, const int *trial_ends);
 long cloche_zygote(int channel, int *thread_id, int landlock_abi, int is_plain, const int *trial_ends)
 {
-    static struct order order;
     if (pages_try(trial_ends, channel))
         return 0;
-    while (take_order(channel, &order)) {
-        long result = fork_interpreter(&order, thread_id, landlock_abi, is_plain);
-        if (result == 0)
-            return 0;
-        if (result < 0)
-            refuse(channel);
-        for (int i = 0; i < order.fd_count; i++)
-            raw_call(SYS_close, order.fds[i], 0, 0, 0, 0);
-    }
-    return 1;
+    struct zygote zygote = {channel, thread_id, landlock_abi, is_plain, 0};
+    long result = call_with_way_back(&zygote.way_back, serve, &zygote);
+    if (result == 0 || result == 1)
+        return result;
+    settle(
+        (const struct fork_state *)result); /* the copy of one that was made ahead; the others have done so */
+    restore_signals();
+    return 0;
 }

@@ -11,21 +11,36 @@ enum { CONTROL, PLAN, INIT, STDIN, STDOUT, STDERR, CHANNEL, FIRST_JOIN };
 
 enum { DESCRIPTORS_MAX = 16 };
 
+/* The length of an order's body: nobody waits for the copy; a run does, so that pages come as it uses them; a
+ * run that has the machine to itself, where the copy has time for them while the host is busy with its place.
+ */
+enum haste {
+    HASTE_NONE,
+    HASTE_AWAITED,
+    HASTE_AWAITED_ALONE,
+    HASTE_PLACE /* it comes later, and says then */
+};
+
 struct fork_state {
-    void *back_stack; /* first: known to the assembly in fork.c */
+    void *back_stack; /* these two first: known to the assembly in fork.c. 0: to where the first process is
+                         made */
+    int *cleared;     /* by the kernel, with FORK_PLACE_FLAGS */
     const int *fds;
     int fd_count;
     int *thread_id; /* where the C library keeps the thread's number; NULL: unknown */
     int landlock_abi;
     int is_plain;
-    int is_awaited; /* by a run: pages come as it uses them */
-    long number;    /* of the interpreter, in its own pid namespace */
+    enum haste haste;
+    long number; /* of the interpreter, in its own pid namespace */
     long failure;
 };
 
 __attribute__((noreturn)) HIDDEN void leave(long code);
 
-/* The new box's first process: says to the host that it is there. 0 or a negative errno. */
+/* The new box's first process: joins by files, and closes them. 0 or a negative errno. */
+HIDDEN long join_groups(const int *fds, int count);
+
+/* The same: says to the host that it is there. */
 HIDDEN long say_entered(const struct fork_state *state);
 
 /* Clones the copy, with `flags`. It goes on where the interpreter called from; we are its init, or return

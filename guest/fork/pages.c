@@ -10,6 +10,7 @@
 #include "memory.h"
 #include "os/raw.h"
 
+#include <poll.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 
@@ -20,6 +21,7 @@ enum {
     CHUNK = 4096,
     ENTRIES = CHUNK / 8,
     STRETCHES_MAX = 8192,
+    STRETCHES_BETWEEN_LOOKS = 8,
 };
 
 struct stretch {
@@ -41,11 +43,25 @@ static const struct found *remembered; /* the zygote's, in every fork; never wri
 static struct found *reported;         /* in a trial: shared with the zygote */
 
 /* What fails costs only time: the fault comes later. */
+static void take_stretch(const struct stretch *stretch)
+{
+    raw_call(SYS_madvise, (long)stretch->start, (long)stretch->length, (long)stretch->advice, 0, 0);
+}
+
 void pages_take(void)
 {
     for (long i = 0; remembered && i < remembered->count; i++)
-        raw_call(SYS_madvise, (long)remembered->stretches[i].start, (long)remembered->stretches[i].length,
-                 (long)remembered->stretches[i].advice, 0, 0);
+        take_stretch(&remembered->stretches[i]);
+}
+
+void pages_take_until_called(int channel)
+{
+    for (long i = 0; remembered && i < remembered->count; i++) {
+        struct pollfd called = {.fd = channel, .events = POLLIN};
+        if (i % STRETCHES_BETWEEN_LOOKS == 0 && raw_call(SYS_poll, RAW(&called), 1, 0, 0, 0) != 0)
+            return;
+        take_stretch(&remembered->stretches[i]);
+    }
 }
 
 struct listing {

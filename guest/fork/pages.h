@@ -12,3 +12,6 @@ __attribute__((visibility("hidden"))) void pages_end_trial(void);
 
 /* Has them made ready now, in a fork. */
 __attribute__((visibility("hidden"))) void pages_take(void);
+
+/* As many of them as there is time for, until something comes over the channel. */
+__attribute__((visibility("hidden"))) void pages_take_until_called(int channel);

@@ -64,16 +64,18 @@ static long take_own_user(uint32_t uid)
 long plain_first_process(struct fork_state *state)
 {
     struct init_entry entry;
+    int groups[DESCRIPTORS_MAX], group_count = 0;
     long status = stand_aside();
     if (status == 0)
         status = raw_call(SYS_setsid, 0, 0, 0, 0, 0);
     if (status >= 0)
         status = say_entered(state);
-    if (status == 0)
-        status = raw_call(SYS_read, state->fds[CONTROL], RAW(&entry), sizeof entry, 0, 0);
-    if (status >= 0 && (status != (long)sizeof entry || entry.order != INIT_ENTER))
+    if (status == 0 && (!take(state->fds[CONTROL], (char *)&entry, sizeof entry, groups, &group_count) ||
+                        entry.order != INIT_ENTER))
         status = -EPIPE;
-    if (status > 0)
+    if (status == 0)
+        status = join_groups(groups, group_count);
+    if (status == 0)
         status = entry.uid ? take_own_user(entry.uid) : put_on_scope(state->landlock_abi);
     if (status == 0)
         status = drop_capabilities();
@@ -191,8 +193,10 @@ void plain_settle(const struct fork_state *state)
     struct init_entry entry;
     int gifts[DESCRIPTORS_MAX], gift_count = 0;
     raw_call(SYS_write, state->fds[CHANNEL], RAW(&order), 1, 0, 0); /* the zygote can make the next one */
-    if (!state->is_awaited)
+    if (state->haste == HASTE_NONE)
         pages_take();
+    else if (state->haste == HASTE_AWAITED_ALONE)
+        pages_take_until_called(state->fds[CHANNEL]);
     if (!take(state->fds[CHANNEL], (char *)&entry, sizeof entry, gifts, &gift_count) ||
         entry.order != INIT_ENTER || gift_count < GIFT_FILTER_ALONE)
         leave(71);

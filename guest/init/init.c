@@ -17,6 +17,7 @@
 #include "pump.h"
 #include "verify.h"
 
+#include "base/clock.h"
 #include "os/capabilities.h"
 #include "os/hardening.h"
 #include "os/process.h"
@@ -41,7 +42,8 @@
 static struct init_plan *plan;
 static char **strings;
 static bool init_is_scoped;
-static int ruleset_fd = -1;
+static int64_t ends_us,
+    paused_us; /* when the box ends by itself, and since when that stands still; 0: never, not */
 static int output_fds[2] = {-1, -1}; /* of the program, where we carry them: see pump.h */
 
 /* Without namespaces: init enters a scope before it has any child, so that its signals to everyone stay
@@ -118,6 +120,25 @@ static void wait_for_helper(void)
         die("root", 0, "the host's root could not be detached");
 }
 
+/* The launcher makes the private directory, the group and the file rules while we are started. */
+static int await_ruleset(void)
+{
+    char order = 0;
+    int gifts[2];
+    int length = process_receive_many(INIT_CONTROL_FD, &order, 1, gifts, 2);
+    if (length != 1 || order != INIT_ENTER)
+        _exit(71); /* the launcher is gone, or changed its mind */
+    bool joins = plan->flags & PLAN_JOINS_GROUP;
+    if (joins && (gifts[0] < 0 || write(gifts[0], "0", 1) != 1))
+        die("cgroup", -errno, "cannot join the control group");
+    if (joins)
+        close(gifts[0]);
+    int ruleset_fd = gifts[joins];
+    if (ruleset_fd < 0 && !(hardening_removed(landlock) && hardening_removed(landlock_scope)))
+        die("landlock", 0, "no ruleset came from the launcher");
+    return ruleset_fd;
+}
+
 static void put_on_layers(void)
 {
     size_t first = 1 + (size_t)plan->argument_count + plan->environment_count;
@@ -126,7 +147,7 @@ static void put_on_layers(void)
         .read_paths = strings + first,
         .write_paths = strings + first + plan->read_count,
         .device_paths = strings + first + plan->read_count + plan->write_count,
-        .ruleset_fd = ruleset_fd,
+        .await_ruleset = await_ruleset,
     };
     struct layers_state state = {0};
     struct layers_fault fault = {0};
@@ -144,17 +165,6 @@ static void put_on_layers(void)
         snprintf(message.text, sizeof message.text, "%s %s", kernel.release, kernel.version);
     if (process_send(INIT_CONTROL_FD, &message, sizeof message, -1) < 0)
         _exit(70);
-}
-
-/* The launcher makes the private directory and the file rules while we are started. */
-static void wait_for_ruleset(void)
-{
-    char order = 0;
-    int length = process_receive(INIT_CONTROL_FD, &order, 1, &ruleset_fd);
-    if (length != 1 || order != INIT_ENTER)
-        _exit(71); /* the launcher is gone, or changed its mind */
-    if (ruleset_fd < 0 && !(hardening_removed(landlock) && hardening_removed(landlock_scope)))
-        die("landlock", 0, "no ruleset came from the launcher");
 }
 
 static void wait_for_go(void)
@@ -270,6 +280,32 @@ static void end_box(void)
     _exit(0);
 }
 
+static bool signals_reach_box_only(void)
+{
+    return plan->flags & (PLAN_CONTAINER | PLAN_OWN_UID) || init_is_scoped;
+}
+
+static void pause_box(bool pauses)
+{
+    if (pauses == (paused_us != 0))
+        return;
+    process_tree_signal_children(signals_reach_box_only(), pauses ? SIGSTOP : SIGCONT);
+    if (!pauses && ends_us)
+        ends_us += clock_monotonic_us() - paused_us;
+    paused_us = pauses ? clock_monotonic_us() : 0;
+}
+
+/* The launcher ends the box when its time is over. It may be stopped, or stuck, and then we do. */
+static int left_ms(void)
+{
+    if (!ends_us || paused_us)
+        return -1;
+    int64_t left_us = ends_us - clock_monotonic_us();
+    if (left_us <= 0)
+        end_box();
+    return (int)(left_us / 1000) + 1;
+}
+
 /* What the launcher wants; that it is gone means the end too. */
 static void take_order(pid_t program)
 {
@@ -282,6 +318,9 @@ static void take_order(pid_t program)
             kill(program, SIGINT);
         struct init_message message = {.kind = INIT_INTERRUPTED};
         process_send(INIT_CONTROL_FD, &message, sizeof message, -1);
+    } else if (length == 1 && (order == INIT_PAUSE || order == INIT_RESUME)) {
+        recv(INIT_CONTROL_FD, &order, 1, MSG_DONTWAIT);
+        pause_box(order == INIT_PAUSE);
     } else if (length == 1 && order == INIT_START_BESIDE && plan->flags & PLAN_CONTAINER) {
         beside_take_order(plan);
     } else if (length == 0 || (length == 1 && order != INIT_GO) ||
@@ -360,9 +399,10 @@ static void watch(pid_t program, int signal_fd)
         int pumps = pump_watched(polled + 2 + others);
         if (pumps == 0)
             hear_farewell(program);
-        if (poll(polled, (nfds_t)(2 + others + pumps), plan->flags & PLAN_COUNTED ? count_period_ms : -1) <
-                0 &&
-            errno != EINTR)
+        int wait_ms = left_ms();
+        if (plan->flags & PLAN_COUNTED && (wait_ms < 0 || wait_ms > count_period_ms))
+            wait_ms = count_period_ms;
+        if (poll(polled, (nfds_t)(2 + others + pumps), wait_ms) < 0 && errno != EINTR)
             end_box();
         if (polled[1].revents) {
             struct signalfd_siginfo discarded[8];
@@ -420,8 +460,6 @@ int main(int argc, char **argv_of_init)
         die(NULL, -errno, "cannot keep the control socket to itself");
     if (!(plan->flags & (PLAN_CONTAINER | PLAN_ZYGOTE)) && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         die(NULL, -errno, "cannot become a subreaper");
-    if (plan->flags & PLAN_RULESET_COMES)
-        wait_for_ruleset();
     enter_own_scope();
     sigset_t child_signals;
     sigemptyset(&child_signals);
@@ -437,6 +475,8 @@ int main(int argc, char **argv_of_init)
     char **argv = list_of(1, plan->argument_count);
     char **envp = list_of(1 + (size_t)plan->argument_count, plan->environment_count);
     pid_t program = start_program(argv, envp);
+    if (plan->wall_ms)
+        ends_us = clock_monotonic_us() + (int64_t)plan->wall_ms * 1000;
     give_up_what_it_passed_on();
     close(0); /* the program's stdio is its own: a pipe must end when the program closes it */
     close(1);

@@ -38,11 +38,12 @@ static int put_on_rlimits(const struct init_plan *plan, struct layers_fault *fau
     return 0;
 }
 
-static int put_on_landlock(const struct layers_wanted *wanted, struct layers_state *state,
-                           struct layers_fault *fault)
+/* abi: of the kernel, asked before there was a filter. ruleset: the launcher's; -1: it is made of the paths.
+ */
+static int put_on_landlock(const struct layers_wanted *wanted, int abi, int ruleset,
+                           struct layers_state *state, struct layers_fault *fault)
 {
     const struct init_plan *plan = wanted->plan;
-    int abi = landlock_abi();
     if (abi <= 0)
         return layers_fail(fault, "landlock", abi, "the kernel has no Landlock");
     const struct landlock_paths groups[] = {
@@ -51,7 +52,6 @@ static int put_on_landlock(const struct layers_wanted *wanted, struct layers_sta
         {wanted->device_paths, plan->device_count, LANDLOCK_DEVICE},
     };
     const char *path = NULL;
-    int ruleset = wanted->ruleset_fd;
     bool scopes_only = plan->flags & PLAN_SCOPES_ONLY;
     if (scopes_only && (abi < 6 || hardening_removed(landlock_scope)))
         return 0;
@@ -93,7 +93,7 @@ enum { INIT_UID = 65533 };
 
 int layers_take_own_user(const struct init_plan *plan, struct layers_fault *fault)
 {
-    static const int kept[] = {CAP_SETUID, CAP_SETGID, CAP_KILL, CAP_SETPCAP};
+    static const int kept[] = {CAP_SETUID, CAP_SETGID, CAP_KILL};
     if (!(plan->flags & PLAN_TAKES_USER))
         return 0;
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -112,11 +112,10 @@ int layers_take_program_user(const struct init_plan *plan, struct layers_fault *
 {
     if (!(plan->flags & PLAN_TAKES_USER))
         return 0;
-    int status = capabilities_drop_bounding();
-    if (status == 0)
-        status = process_take_ids(plan->program_uid, plan->program_uid);
+    int status = process_take_ids(plan->program_uid, plan->program_uid);
     if (status == 0)
         status = capabilities_drop_all();
+    /* The bundle gives an empty bounding set, and no power to fill or empty one: here it is only proved. */
     if (status == 0 && (!capabilities_are_none() || !capabilities_bounding_is_empty()))
         status = -EPERM;
     return status < 0 ? layers_fail(fault, "capabilities", status, "the program cannot be given its user")
@@ -158,10 +157,16 @@ int layers_put_on(const struct layers_wanted *wanted, struct layers_state *state
         return -1;
     bool landlock =
         plan->flags & PLAN_LANDLOCK && !(hardening_removed(landlock) && hardening_removed(landlock_scope));
-    if (landlock && put_on_landlock(wanted, state, fault) < 0)
-        return -1;
     state->under_outer_filter = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2;
+    /* Rules that are still being made are waited for with the filter on, and the others made without it. */
+    bool rules_come = plan->flags & PLAN_RULESET_COMES;
+    int abi = landlock ? landlock_abi() : 0;
+    if (landlock && !rules_come && put_on_landlock(wanted, abi, -1, state, fault) < 0)
+        return -1;
     if (!hardening_removed(seccomp) && put_on_seccomp(plan, fault) < 0)
+        return -1;
+    int ruleset_fd = rules_come ? wanted->await_ruleset() : -1;
+    if (landlock && rules_come && put_on_landlock(wanted, abi, ruleset_fd, state, fault) < 0)
         return -1;
     int bounded = kept ? seccomp_ids_install(plan->first_uid, plan->uid_count) : 0;
     return bounded < 0 ? layers_fail(fault, "box_uid", bounded, "cannot bound the users of a zygote's forks")

@@ -6,7 +6,7 @@
 struct layers_wanted {
     const struct init_plan *plan;
     char **read_paths, **write_paths, **device_paths;
-    int ruleset_fd; /* the launcher's, in place of the paths; -1: to be made of them */
+    int (*await_ruleset)(void); /* the launcher's, in place of the paths, with PLAN_RULESET_COMES */
 };
 
 struct layers_state {

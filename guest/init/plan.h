@@ -57,6 +57,8 @@ enum plan_flag {
                     and their own, and whose inits are the launcher's children and not ours */
     PLAN_STAYS = 1 << 18, /* forks of the program may outlive it, and would end with its init: that waits
                              until it is killed */
+    PLAN_JOINS_GROUP =
+        1 << 19, /* with INIT_ENTER comes the file to join a control group by, for the program */
 };
 
 /* How that child ends when it could not do its work; 0 is success. */
@@ -75,7 +77,7 @@ struct init_plan {
         uid_count; /* of a zygote: ids that its forks take, each one of them; none: they keep its own */
     uint32_t rlimit_count;
     uint32_t program_uid; /* with PLAN_TAKES_USER */
-    uint32_t unused;
+    uint32_t wall_ms;     /* after which init ends the box, if nobody did; 0: never */
     struct {
         uint32_t resource;
         uint32_t unused;
@@ -118,15 +120,19 @@ struct init_message {
 /* From the launcher, one byte each. */
 enum init_order {
     /* With descriptors. Container: to the child before it becomes init, see engine/container/entry.h.
-     * Process: to init, with the Landlock ruleset. Without, to a forked box: its user is mapped (to its first
-     * process, over the control socket); its mounts are made (to its program, over the channel). Where there
-     * are no namespaces both come as struct init_entry, the second with descriptors in the order of enum
-     * init_gift. */
+     * Process: to init, with the Landlock ruleset, behind the file of a group with PLAN_JOINS_GROUP. Without,
+     * to a forked box: its user is mapped (to its first process, over the control socket); its mounts are
+     * made (to its program, over the channel). Where there are no namespaces both come as struct init_entry,
+     * the second with descriptors in the order of enum init_gift. */
     INIT_ENTER = 'e',
     INIT_GO = 'g',
+    INIT_COPY =
+        'k', /* to the first process of a box that was made ahead, with a byte that says in what haste */
     INIT_INTERRUPT = 'i',    /* SIGINT to the program */
     INIT_START_BESIDE = 'x', /* with descriptors: another program, see beside.h */
     INIT_STOP = 's',         /* end everything in the box, then yourself */
+    INIT_PAUSE = 'p',        /* stop everything in the box, as SIGSTOP does; time stands still */
+    INIT_RESUME = 'r',       /* let it go on */
 };
 
 /* The user of a forked box without namespaces. */

@@ -1,5 +1,6 @@
 #include "imports.h"
 
+#include "fetch.h"
 #include "javascript.h"
 
 #include <errno.h>
@@ -44,18 +45,18 @@ bool imports_range(wasmtime_caller_t *caller, uint32_t at, uint32_t length, uint
     return true;
 }
 
-static wasm_trap_t *outside(void)
+wasm_trap_t *imports_outside(void)
 {
     static const char text[] = "a host function was given memory outside of the module's own";
     return wasmtime_trap_new(text, sizeof text - 1);
 }
 
-static struct run_state *state_of(wasmtime_caller_t *caller)
+struct run_state *imports_state(wasmtime_caller_t *caller)
 {
     return wasmtime_context_get_data(wasmtime_caller_context(caller));
 }
 
-static void answer(wasmtime_val_t *results, int32_t value)
+void imports_answer(wasmtime_val_t *results, int32_t value)
 {
     results[0] = (wasmtime_val_t){.kind = VAL_I32, .of.i32 = value};
 }
@@ -80,7 +81,7 @@ HOST_FUNCTION(random_fill)
     uint8_t *into;
     uint32_t length = (uint32_t)args[1].of.i32;
     if (!imports_range(caller, (uint32_t)args[0].of.i32, length, &into))
-        return outside();
+        return imports_outside();
     for (uint32_t done = 0; done < length;) {
         ssize_t got = getrandom(into + done, length - done, 0);
         if (got < 0 && errno != EINTR)
@@ -99,8 +100,8 @@ HOST_FUNCTION(log_line)
     if (length > LOG_MAX)
         length = LOG_MAX;
     if (!imports_range(caller, (uint32_t)args[0].of.i32, length, &text))
-        return outside();
-    dprintf(state_of(caller)->stderr_fd, "log: %.*s\n", (int)length, (const char *)text);
+        return imports_outside();
+    dprintf(imports_state(caller)->stderr_fd, "log: %.*s\n", (int)length, (const char *)text);
     return NULL;
 }
 
@@ -108,7 +109,7 @@ HOST_FUNCTION(log_line)
 HOST_FUNCTION(proc_exit)
 {
     UNUSED;
-    struct run_state *state = state_of(caller);
+    struct run_state *state = imports_state(caller);
     state->has_exited = true;
     state->exit_code = args[0].of.i32 & 0xff;
     return wasmtime_trap_new("exit", 4);
@@ -138,12 +139,12 @@ HOST_FUNCTION(kv_set)
     uint32_t key_length = (uint32_t)args[1].of.i32, value_length = (uint32_t)args[3].of.i32;
     if (!imports_range(caller, (uint32_t)args[0].of.i32, key_length, &key) ||
         !imports_range(caller, (uint32_t)args[2].of.i32, value_length, &value))
-        return outside();
-    struct run_state *state = state_of(caller);
+        return imports_outside();
+    struct run_state *state = imports_state(caller);
     if (!state->kv)
         state->kv = calloc(1, sizeof *state->kv);
     struct kv *kv = state->kv;
-    answer(results, -1);
+    imports_answer(results, -1);
     if (!kv)
         return NULL;
     struct kv_entry *entry = kv_find(kv, key, key_length);
@@ -164,7 +165,7 @@ HOST_FUNCTION(kv_set)
     entry->value = value_copy;
     entry->value_length = value_length;
     kv->bytes += added - freed;
-    answer(results, 0);
+    imports_answer(results, 0);
     return NULL;
 }
 
@@ -176,9 +177,9 @@ HOST_FUNCTION(kv_get)
     uint32_t key_length = (uint32_t)args[1].of.i32, room = (uint32_t)args[3].of.i32;
     if (!imports_range(caller, (uint32_t)args[0].of.i32, key_length, &key) ||
         !imports_range(caller, (uint32_t)args[2].of.i32, room, &into))
-        return outside();
-    const struct kv_entry *entry = kv_find(state_of(caller)->kv, key, key_length);
-    answer(results, entry ? (int32_t)entry->value_length : -1);
+        return imports_outside();
+    const struct kv_entry *entry = kv_find(imports_state(caller)->kv, key, key_length);
+    imports_answer(results, entry ? (int32_t)entry->value_length : -1);
     if (entry)
         memcpy(into, entry->value, entry->value_length < room ? entry->value_length : room);
     return NULL;
@@ -196,6 +197,10 @@ static const struct host_function {
     {IMPORT_LOG, "cloche", "log", "ii", "", log_line},
     {IMPORT_KV, "cloche", "kv_set", "iiii", "i", kv_set},
     {IMPORT_KV, "cloche", "kv_get", "iiii", "i", kv_get},
+    {IMPORT_FETCH, "cloche", "fetch", "iiiiiiii", "i", fetch_request},
+    {IMPORT_FETCH, "cloche", "fetch_read", "ii", "i", fetch_read},
+    {IMPORT_FETCH, "cloche", "fetch_header", "iiii", "i", fetch_header},
+    {IMPORT_FETCH, "cloche", "fetch_error", "ii", "i", fetch_error},
     {IMPORT_JAVASCRIPT, "env", "host_call", "iiiii", "i", javascript_host_call},
     {IMPORT_JAVASCRIPT, "env", "host_interrupt", "", "i", javascript_zero},
     {IMPORT_JAVASCRIPT, "env", "host_promise_rejection", "iii", "", javascript_rejection},
@@ -209,11 +214,8 @@ enum { FUNCTIONS = sizeof functions / sizeof *functions };
 static const struct {
     const char *name;
     enum import_group group;
-} groups_by_name[] = {{"wasi", IMPORT_WASI},
-                      {"clock", IMPORT_CLOCK},
-                      {"random", IMPORT_RANDOM},
-                      {"log", IMPORT_LOG},
-                      {"kv", IMPORT_KV}};
+} groups_by_name[] = {{"wasi", IMPORT_WASI}, {"clock", IMPORT_CLOCK}, {"random", IMPORT_RANDOM},
+                      {"log", IMPORT_LOG},   {"kv", IMPORT_KV},       {"fetch", IMPORT_FETCH}};
 
 bool imports_group(const char *name, unsigned *into)
 {
@@ -285,7 +287,7 @@ bool imports_explain(const wasmtime_module_t *module, unsigned groups, char *int
                                    found == 1 ? "is" : "are");
     if (unknown)
         snprintf(into + length, size - length,
-                 "; host functions are in the groups wasi, clock, random, log, kv");
+                 "; host functions are in the groups wasi, clock, random, log, kv, fetch");
     return found > 0;
 }
 

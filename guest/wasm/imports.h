@@ -12,7 +12,8 @@ enum import_group {
     IMPORT_RANDOM = 1 << 2,
     IMPORT_LOG = 1 << 3,
     IMPORT_KV = 1 << 4,
-    IMPORT_JAVASCRIPT = 1 << 5, /* not for users: what our own JavaScript engine asks for */
+    IMPORT_FETCH = 1 << 5,
+    IMPORT_JAVASCRIPT = 1 << 6, /* not for users: what our own JavaScript engine asks for */
 };
 
 /* False: there is no group of that name. */
@@ -35,6 +36,7 @@ void kv_free(struct kv *kv);
 struct run_state {
     int stderr_fd;
     struct kv *kv;
+    struct fetch *fetch; /* with its group, always */
     struct javascript *javascript;
     bool has_exited; /* by WASI's own call, with this code */
     int exit_code;
@@ -42,3 +44,7 @@ struct run_state {
 
 /* Memory of the instance that called; false: it has none, or the range is not inside. */
 bool imports_range(wasmtime_caller_t *caller, uint32_t at, uint32_t length, uint8_t **ret);
+wasm_trap_t *imports_outside(void); /* what it then ends with */
+
+struct run_state *imports_state(wasmtime_caller_t *caller);
+void imports_answer(wasmtime_val_t *results, int32_t value);

@@ -102,6 +102,8 @@ static int obey(int channel, struct received *received)
         task.stdout_fd = fds[ORDER_STDOUT];
         task.stderr_fd = fds[ORDER_STDERR];
         task.owns_stdin = true;
+    } else if (streams > ORDER_GATEWAY) {
+        task.fetch_fd = fds[ORDER_GATEWAY];
     }
     struct machine *machine = machine_for(&task);
     int code = EXIT_TRAPPED;

@@ -5,8 +5,9 @@
  * `fields_length` bytes of pairs (name, NUL, value, NUL), then the code: a short one follows the call, a long
  * one is a sealed memory file. With the call come descriptors: that file, where there is one; and in a
  * program that serves, the run's own stdout, stderr, the socket that its end is told to, and its stdin if it
- * has any. A report is a report_head and as many bytes of pairs. The host trusts nothing in a report: it may
- * be the words of a module that broke out of Wasmtime. */
+ * has any; in one that ends with its run, the socket to the gateway, where it has one. A report is a
+ * report_head and as many bytes of pairs. The host trusts nothing in a report: it may be the words of a
+ * module that broke out of Wasmtime. */
 #pragma once
 
 #include <stdint.h>
@@ -20,6 +21,7 @@ enum {
     ORDER_STDERR,
     ORDER_END, /* where the run's end is told as an init_message, as init would */
     ORDER_STDIN,
+    ORDER_GATEWAY = 0,               /* the place of the only one that comes with ORDER_ONCE */
     ORDER_FDS_MAX = ORDER_STDIN + 2, /* the file comes last */
     ORDER_SHORT_MAX = 32 << 10,
     ORDER_FIELDS_MAX = 16 << 20,

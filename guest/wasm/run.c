@@ -1,5 +1,6 @@
 #include "run.h"
 
+#include "fetch.h"
 #include "imports.h"
 #include "javascript.h"
 #include "python.h"
@@ -537,6 +538,8 @@ int run_task(struct machine *machine, const struct task *task, struct report *re
     wasmtime_error_t *error =
         task->fuel >= 0 ? wasmtime_context_set_fuel(run.context, (uint64_t)task->fuel) : NULL;
     const char *missing = error ? "fuel cannot be counted" : give_world(&run);
+    if (!missing && task->host_groups & IMPORT_FETCH && !(run.state.fetch = fetch_new(task->fetch_fd)))
+        missing = "there is no memory for what it fetches";
     int code = EXIT_TRAPPED;
     if (missing) {
         report_add(report, REPORT_REFUSED, "%s", missing);
@@ -549,6 +552,7 @@ int run_task(struct machine *machine, const struct task *task, struct report *re
     }
     wasmtime_store_delete(run.store);
     kv_free(run.state.kv);
+    fetch_free(run.state.fetch);
     remove_directories(&run);
     return code;
 }

@@ -48,7 +48,8 @@ static bool take_field(struct task *task, const char *name, const char *value)
 
 bool task_parse(const char *bytes, size_t length, struct task *ret)
 {
-    *ret = (struct task){.fuel = -1, .stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2, .name = "main"};
+    *ret = (struct task){
+        .fuel = -1, .stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2, .fetch_fd = -1, .name = "main"};
     if (length < sizeof(struct order_head))
         return false;
     const struct order_head *head = (const struct order_head *)bytes;

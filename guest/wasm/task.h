@@ -18,6 +18,7 @@ struct task {
     const uint8_t *code;
     size_t code_length;
     int stdin_fd, stdout_fd, stderr_fd;
+    int fetch_fd;    /* to the gateway; -1: there is none */
     bool owns_stdin; /* it is this run's alone, and may be read to its end beforehand */
     void *mapped;
     size_t mapped_length;

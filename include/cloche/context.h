@@ -65,7 +65,8 @@ struct cloche_event {
 /* What came of a run. */
 struct cloche_outcome {
     const char *status; /* a constant, as above */
-    const char *cause;  /* "exit"; "cancelled": interrupted; "wall_time", "cpu_time"; others when it died */
+    const char *cause;  /* "exit"; "cancelled": interrupted; "wall_time", "cpu_time", "output": its
+                           limits; "pids", "disk": it failed when it was refused more; others when it died */
     int exit_code;
     int died; /* the interpreter is gone */
     int64_t duration_us, truncated_bytes;

@@ -17,9 +17,9 @@ struct cloche_pool;
 struct cloche_pool_options {
     const char *config_path; /* as in cloche_options */
     int spares, spares_max;  /* boxes kept ready: at least, at most; 0: 2 and 32 */
-    const char *image;       /* NULL: the configuration's */
+    const char *image; /* the usual one; NULL: the configuration's. Others get warm as runs ask for them */
     const char *const *preload;
-    size_t preload_count; /* modules that are imported once */
+    size_t preload_count; /* modules that are imported once; 0: what the configuration says, else none */
 };
 
 /* Returns at once; until it is warm, runs are cold. */
@@ -35,6 +35,9 @@ int cloche_pool_run(struct cloche_pool *pool, struct cloche_spec *spec, const st
 
 /* A conversation starts: have so many more spares ready for a while. */
 void cloche_pool_hint(struct cloche_pool *pool, int spares);
+
+/* The same for boxes of this image, which need not be the pool's own. */
+void cloche_pool_hint_image(struct cloche_pool *pool, const char *image, int spares);
 
 /* Ends it with all its boxes; accepts NULL. No run may be under way. */
 void cloche_pool_close(struct cloche_pool *pool);

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -20,11 +18,4 @@ static inline struct timespec clock_in_ms(int64_t wait_ms)
     until.tv_sec += wait_ms / 1000 + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     return until;
-}
-
-/* Waits for a condition, for so long at most, whatever becomes of the time of day; false: in vain. */
-static inline bool clock_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t wait_ms)
-{
-    struct timespec until = clock_in_ms(wait_ms);
-    return pthread_cond_clockwait(condition, lock, CLOCK_MONOTONIC, &until) == 0;
 }

@@ -245,6 +245,8 @@ int file_remove_tree(int dir_fd, const char *name)
         return 0;
     if (errno != EISDIR && errno != EPERM && errno != EACCES)
         return -errno;
+    if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0)
+        return 0;
     int fd = file_open_directory(dir_fd, name);
     return fd < 0 ? fd : file_remove_opened(-1, dir_fd, name, fd, 0, 0);
 }

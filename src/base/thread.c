@@ -1,6 +1,16 @@
 #include "base/thread.h"
 
 #include <signal.h>
+#include <time.h>
+
+void thread_condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
 
 int thread_start(pthread_t *ret, size_t stack_bytes, void *(*body)(void *), void *data)
 {

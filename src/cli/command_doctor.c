@@ -3,6 +3,7 @@
 #include "cli/doctor.h"
 #include "cli/report.h"
 
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "engine/layers.h"
 #include "spec/policy.h"
@@ -35,8 +36,8 @@ static const struct {
     {ISOLATION_GVISOR, "A call that ends the box is not named: its kernel has no listener for filters."},
     {ISOLATION_GVISOR, "CPU caches and timing are shared with the host."},
     {ISOLATION_PROCESS,
-     "No hard memory limit: a watchdog looks every 10 ms, so a limit can be passed by what a program "
-     "allocates in that time; memory of pipes and sockets is not counted."},
+     "Without a control group there is no hard memory limit: a watchdog looks every 10 ms, so a limit can be "
+     "passed by what a program allocates in that time; memory that the kernel keeps for it is not counted."},
     {ISOLATION_PROCESS,
      "No pid isolation: the numbers of the host's processes can be guessed at, though not signalled, "
      "traced or read."},
@@ -44,8 +45,8 @@ static const struct {
      "No private view: that a path exists, its size and its times can be seen (stat), though not what "
      "is in it."},
     {ISOLATION_PROCESS,
-     "Disk is summed by the watchdog; deleted files that are still open are bounded one by one, not in "
-     "sum."},
+     "Disk is summed by the watchdog; deleted files that only a mapping or an unread message holds are not "
+     "seen by it."},
     {ISOLATION_PROCESS, "The cpus share is not enforced; CPU time is."},
     {ISOLATION_WASM,
      "A fault of Wasmtime or its compiler leads into a process box, with what that cannot promise; warm "
@@ -117,7 +118,7 @@ int doctor_print(const json_t *findings, bool as_json)
     bool works = json_is_true(json_object_get(findings, "works"));
     const json_t *engines = json_object_get(findings, "engines");
     if (as_json) {
-        scope_free char *text = json_dumps(findings, JSON_INDENT(2));
+        scope_free char *text = json_text(findings, JSON_INDENT(2));
         printf("%s\n", text ? text : "{}");
         return works ? 0 : 1;
     }

@@ -3,6 +3,7 @@
 #include "cli/report.h"
 #include "cli/run_options.h"
 
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "keeper/choose.h"
 
@@ -44,7 +45,7 @@ static int print_json(const struct choice *choice)
 {
     json_t *object = json_pack("{s:s, s:s, s:O}", "isolation", isolation_names[choice->isolation], "reason",
                                choice->reason, "engines", choice->table);
-    scope_free char *text = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
+    scope_free char *text = json_text(object, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
     json_decref(object);
     return printf("%s\n", text ? text : "{}") < 0 ? EXIT_STATUS_HOST_FAILURE : 0;
 }
@@ -64,8 +65,10 @@ static int explain_main(int argc, char **argv)
         status = spec_set(spec, "isolation", "auto", &err);
     if (status == 0)
         status = policy_load(given.config_path, &policy, &err);
-    if (status == 0)
+    if (status == 0) {
+        policy_trust_caller(&policy);
         status = spec_validate(spec, &policy, &err);
+    }
     if (status == 0)
         status = choose_engine(spec, &policy, &choice, &err);
     int exit_status = status < 0 ? run_options_fail(&err, given.json || run_options_ask_for_json(argc, argv))

@@ -21,7 +21,8 @@ static const struct option_row options[] = {
      "kept ready from the start, beside python: javascript, bash; python/process …"},
     {"preload", 0, "MODULES", NULL,
      "what the interpreter has imported, with commas (numpy,pandas,matplotlib.pyplot)"},
-    {"image", 0, "NAME", NULL, "file tree that the boxes see: host (default), or see `cloche image list`"},
+    {"image", 0, "NAME", NULL,
+     "image of the boxes that are ready from the start (the configuration's); others as runs ask for them"},
     {"rotate", 0, "NUMBER", NULL, "boxes after which a new interpreter is loaded (20000)"},
     {"state", 0, NULL, NULL, "show the state of the keeper that is running, as JSON"},
     {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
@@ -104,7 +105,7 @@ static int keep_main(int argc, char **argv)
     struct keep_options given = {.pool = POOL_CHOICE_DEFAULT};
     int status = option_each(argc, argv, &command_keep, take_option, &given, &err);
     if (status == 0)
-        status = pool_option_finish(&given.pool, &err);
+        pool_option_finish(&given.pool);
     if (status == 0)
         status = given.state ? show_state(&err) : keep(&given, &err);
     pool_option_free(&given.pool);
@@ -122,8 +123,9 @@ const struct command command_keep = {
     .description =
         "Stays, and keeps boxes ready in which an interpreter has loaded what most runs need. `cloche run\n"
         "--warm` takes one: with the same layers, limits and results as a run without it, and used only\n"
-        "once. Boxes of Python are there from the start; of JavaScript and bash, and of the process engine,\n"
-        "from their first run on. Only its own user can reach it. It ends with SIGTERM or Ctrl-C, and all\n"
+        "once. Boxes of Python are there from the start; of JavaScript and bash, of the process engine, and\n"
+        "of other images than the usual one, from their first run on. Only its own user can reach it. It "
+        "ends with SIGTERM or Ctrl-C, and all\n"
         "boxes end with it.\n\n"
         "Its socket is in the state directory; $CLOCHE_KEEPER (a path) names another, for both commands.",
     .options = options,

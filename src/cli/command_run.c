@@ -37,12 +37,16 @@ static const struct option_row options[] = {
     {"collect-files", 0, "NUMBER", "collect_files", "number of files collected"},
     {"call", 0, "NAME", "call", "wasm: call this exported function, with the arguments as its values"},
     {"host", 0, "GROUP", "host",
-     "wasm: what a module may import: wasi (default), clock, random, log, kv; may be repeated"},
+     "wasm: modules may import: wasi (default), clock, random, log, kv, fetch; may be repeated"},
+    {"fetch", 0, "HOST[:PORT]", "fetch",
+     "wasm: a host that a module may fetch from, which approves that, too; may be repeated"},
     {"fuel", 0, "UNITS", "fuel", "wasm: end after so many units of work, the same in every run"},
     {"compile", 0, "LIMIT=VALUE", NULL,
      "a limit of the compile step: memory=1G, wall=60s, …; may be repeated"},
     {"warm", 'w', NULL, NULL,
      "take a box that `cloche keep` has ready; without a keeper the run is as any other"},
+    {"preload", 0, "SET", "preload",
+     "with --warm: modules that are imported already, a set of the operator's configuration"},
     {"json", 'j', NULL, NULL, "print one JSON result instead of the program's output"},
     {"quiet", 'q', NULL, NULL, "no progress line and no closing remarks"},
     {"help", 'h', NULL, NULL, "this text"},
@@ -164,7 +168,8 @@ static int run_main(int argc, char **argv)
     struct error err = {0};
     scope_spec *spec = spec_new();
     struct run_options given = {.spec = spec};
-    int status = spec ? run_options_parse(argc, argv, &command_run, &given, &err) : -ENOMEM;
+    int status = spec ? run_options_parse(argc, argv, &command_run, &given, &err)
+                      : error_host(&err, -ENOMEM, "no memory for a spec");
     if (status > 0)
         return 0;
     if (status < 0)

@@ -5,6 +5,7 @@ static const struct option_row options[] = {
     {"language", 'l', "NAME", "language", "create, context create: python (default), javascript or bash"},
     {"isolation", 'i', "ENGINE", "isolation", "create: container (default), gvisor, process or auto"},
     {"image", 0, "NAME", "image", "create: file tree that the code sees, one of the server's"},
+    {"preload", 0, "SET", "preload", "create: modules that are imported already, a set of the server's"},
     {"input", 0, "PATH[:NAME]", "input",
      "create: show a file or directory read-only below /data/input; may be repeated"},
     {"env", 0, "NAME=VALUE", "env", "create, exec: set a variable; may be repeated"},

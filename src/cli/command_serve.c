@@ -5,6 +5,7 @@
 #include "cli/report.h"
 
 #include "base/clock.h"
+#include "base/install.h"
 #include "base/scope.h"
 #include "base/thread.h"
 #include "keeper/data_directory.h"
@@ -17,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +39,8 @@ static const struct option_row options[] = {
      "kept ready from the start, beside python: javascript, bash; python/process …"},
     {"preload", 0, "MODULES", NULL,
      "what the interpreter has imported, with commas (numpy,pandas,matplotlib.pyplot)"},
-    {"image", 0, "NAME", NULL, "file tree that the boxes see: host (default), or see `cloche image list`"},
+    {"image", 0, "NAME", NULL,
+     "image of the boxes that are ready from the start (the configuration's); others as runs ask for them"},
     {"rotate", 0, "NUMBER", NULL, "boxes after which a new interpreter is loaded (20000)"},
     {"config", 0, "FILE", NULL, "the operator's configuration instead of /etc/cloche.conf"},
     {"quiet", 'q', NULL, NULL, "no remarks"},
@@ -237,14 +240,14 @@ static int prepare(const struct serve_options *given, struct place *place, struc
         return status;
     front->is_local = is_loopback(place);
     front->config_name = config;
-    if ((front->program_fd = front_find_program("cloche-server", err)) < 0)
+    if ((front->program_fd = install_find_program("cloche-server", err)) < 0)
         return front->program_fd;
     front->config_fd = front_copy_file(config, "config", err);
     front->certificate_fd = front_copy_file(given->certificate, "tls-cert", err);
     front->key_fd = front_copy_file(given->key, "tls-key", err);
     if (err->kind)
         return err->code;
-    front->pyodide_fd = front_find_directory("pyodide"); /* if not: who asks for it is told */
+    front->pyodide_fd = install_find_directory("pyodide"); /* if not: who asks for it is told */
     if ((front->data_fd = data_directory_open(place->data, err)) < 0)
         return front->data_fd;
     status = data_directory_lock(front->data_fd, place->data, err);
@@ -265,15 +268,22 @@ static void forget(struct front *front)
         scope_close_fd(fds[i]);
 }
 
-/* What a server that was killed left is removed behind, for it may be much. */
+/* What a server that was killed left is removed behind, for it may be much. The kernel may still be ending
+ * some of it, whose groups are not to be had before: so we look again, soon at first, and then for what
+ * others leave meanwhile. */
 static void *reap_leftovers(void *data)
 {
     (void)data;
+    static const int pauses_ms[] = {0, 500, 1000, 2000, 60000};
+    enum { LAST = sizeof pauses_ms / sizeof *pauses_ms - 1 };
     struct cgroup_layout layout;
-    struct reap_report report;
-    struct error err = {0};
     cgroup_layout_find(&layout);
-    record_reap_all(&layout, &report, &err); /* what cannot be had now, a later run or `cloche reap` will */
+    for (size_t i = 0;; i += i < LAST) {
+        struct reap_report report;
+        struct error err = {0};
+        poll(NULL, 0, pauses_ms[i]);
+        record_reap_all(&layout, &report, &err);
+    }
     return NULL;
 }
 
@@ -324,7 +334,7 @@ static int serve_main(int argc, char **argv)
     struct serve_options given = {.pool = POOL_CHOICE_DEFAULT};
     int status = option_each(argc, argv, &command_serve, take_option, &given, &err);
     if (status == 0)
-        status = pool_option_finish(&given.pool, &err);
+        pool_option_finish(&given.pool);
     if (status == 0)
         status = serve(&given, &err);
     pool_option_free(&given.pool);

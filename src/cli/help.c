@@ -151,7 +151,8 @@ void help_print_man(void)
         "line. The name "
         "of a limit sets its default, NAME.max its ceiling; further accept, image, image_store, isolation, "
         "isolation.min, "
-        "languages, oci_runtime, oci_platform, vet, vet.min, vet.block_modules, vet.allow_modules, "
+        "languages, preload, preload.NAME, warm, warm.images, warm.idle, oci_runtime, oci_platform, vet, "
+        "vet.min, vet.block_modules, vet.allow_modules, "
         "vet.only_modules, vet.block_calls, vet.allow_calls, server.memory, server.cpus, server.names, "
         "server.queue, "
         "server.queue_wait, server.sandbox_runs, upload_quota, upload_lifetime.\n");

@@ -1,3 +1,6 @@
+/* cloche-full: all commands. `cloche` itself is a shorter program (short/main.c) that can only run, and
+ * becomes this one for everything else. */
+#include "cli/begin.h"
 #include "cli/command.h"
 #include "cli/remote.h"
 #include "cli/report.h"
@@ -6,12 +9,10 @@
 #include "os/hardening.h"
 #include "spec/result.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/prctl.h>
 
 const struct command *const commands[] = {&command_run,   &command_vet,  &command_explain, &command_repl,
                                           &command_keep,  &command_key,  &command_serve,   &command_doctor,
@@ -66,23 +67,10 @@ static int perform(const struct command *command, const char *url, int argc, cha
     return url ? remote_become(url, argc, argv) : command->main(argc, argv);
 }
 
-/* A descriptor 0, 1 or 2 that is closed would be taken by the next thing we open. */
-static void fill_standard_descriptors(void)
-{
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    while (fd >= 0 && fd <= 2);
-    if (fd > 2)
-        close(fd);
-}
-
 int main(int argc, char **argv)
 {
-    fill_standard_descriptors();
-    signal(SIGCHLD, SIG_DFL); /* a caller may ignore it; we wait for our children */
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file limit of the caller's is an error, not our end */
+    begin_process();
+    prctl(PR_SET_NAME, "cloche"); /* it may have been executed by its descriptor */
 #ifdef CLOCHE_TEST_HOOKS
     if (!hardening_read_environment()) {
         fprintf(stderr, "cloche: CLOCHE_WEAKEN names a step that does not exist\n");

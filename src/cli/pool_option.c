@@ -76,16 +76,11 @@ int pool_option_take(struct pool_choice *choice, const struct option_row *row, c
     return status < 0 ? status : 1;
 }
 
-int pool_option_finish(struct pool_choice *choice, struct error *err)
+void pool_option_finish(struct pool_choice *choice)
 {
     struct pool_options *options = &choice->options;
     if (options->maximum && options->maximum < options->minimum)
         options->maximum = options->minimum; /* --spares 100 alone */
-    if (options->preload)
-        return 0;
-    options->preload = &choice->preload;
-    int status = add_words(&choice->preload, "numpy,pandas,matplotlib.pyplot");
-    return status < 0 ? error_host(err, status, "preload") : 0;
 }
 
 void pool_option_free(struct pool_choice *choice)

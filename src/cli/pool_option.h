@@ -19,7 +19,7 @@ int pool_option_take(struct pool_choice *choice, const struct option_row *row, c
                      struct error *err);
 
 /* After the last option: what was not said. */
-int pool_option_finish(struct pool_choice *choice, struct error *err);
+void pool_option_finish(struct pool_choice *choice);
 void pool_option_free(struct pool_choice *choice);
 
 /* A box that waits has some thirty descriptors open; the usual soft limit would end at thirty boxes. */

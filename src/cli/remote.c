@@ -4,11 +4,9 @@
 #include "cli/report.h"
 
 #include "base/bytes.h"
-#include "base/scope.h"
-#include "keeper/front.h"
+#include "base/install.h"
 
-#include <errno.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 const char *remote_from_environment(void)
 {
@@ -16,21 +14,18 @@ const char *remote_from_environment(void)
     return url && url[0] ? url : NULL;
 }
 
-/* HTTP and TLS are a program of their own: this one is linked statically and starts fast. */
+/* HTTP and TLS are a program of their own, which commands that ask nobody need not load. */
 int remote_become(const char *url, int argc, char **argv)
 {
     struct error err = {0};
     scope_string_list line = {0};
-    scope_fd program = front_find_program("cloche-remote", &err);
-    int status = program < 0 ? program : string_list_add(&line, "cloche-remote");
+    int status = string_list_add(&line, "cloche-remote");
     if (status == 0)
         status = string_list_add(&line, url);
     for (int i = 0; i < argc && status == 0; i++)
         status = string_list_add(&line, argv[i]);
-    if (status == 0) {
-        fexecve(program, line.items, environ);
-        error_host(&err, -errno, "cannot start cloche-remote");
-    }
+    if (status == 0)
+        install_become("cloche-remote", line.items, &err);
     report_error("%s", err.kind ? err.text : "no memory");
     return EXIT_STATUS_HOST_FAILURE;
 }

@@ -41,7 +41,7 @@ struct session {
 };
 
 /* Callbacks of the context; `data` is the session. */
-void repl_show_raw(void *data, enum supervise_stream stream, const char *bytes, size_t length);
+void repl_show_raw(void *data, enum supervise_stream stream, struct slice bytes, bool is_runs);
 void repl_show_usage(void *data, const struct context_usage *usage);
 void repl_show_event(void *data, const struct runner_event *event);
 

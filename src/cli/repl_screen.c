@@ -25,12 +25,13 @@ void repl_screen_end(struct session *session)
     pthread_mutex_unlock(&session->screen_lock);
 }
 
-void repl_show_raw(void *data, enum supervise_stream stream, const char *bytes, size_t length)
+void repl_show_raw(void *data, enum supervise_stream stream, struct slice bytes, bool is_runs)
 {
     struct session *session = data;
+    (void)is_runs;
     pthread_mutex_lock(&session->screen_lock);
-    progress_line_output(&session->line, stream, bytes, length);
-    report_text(stream == STREAM_STDOUT ? STDOUT_FILENO : STDERR_FILENO, bytes, length);
+    progress_line_output(&session->line, stream, bytes.data, bytes.length);
+    report_text(stream == STREAM_STDOUT ? STDOUT_FILENO : STDERR_FILENO, bytes.data, bytes.length);
     pthread_mutex_unlock(&session->screen_lock);
 }
 

@@ -1,6 +1,7 @@
 #include "cli/report.h"
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "engine/terminal_text.h"
 #include "spec/vet.h"
@@ -147,7 +148,7 @@ void report_error_json(const struct error *err)
     if (err->subject[0])
         json_object_set_new(json_object_get(object, "error"), err->kind == ERROR_LAYER ? "layer" : "field",
                             json_string(subject.data));
-    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *text = object ? json_text(object, JSON_COMPACT) : NULL;
     printf("%s\n", text ? text : "{\"error\":{\"code\":\"host_failure\",\"message\":\"no memory\"}}");
     free(text);
     json_decref(object);

@@ -38,9 +38,11 @@ struct box_identity {
     char name[64]; /* unique, plain, starts with the owner tag: names groups and directories */
     bool has_uid;  /* the launcher is root: uid is one that only this box has … */
     uid_t uid;
-    uid_t first_uid; /* … of this range, which is for boxes only */
+    uid_t first_uid;   /* … of this range, which is for boxes only */
+    uid_t gateway_uid; /* of who fetches for it; of another range */
     unsigned uid_count;
     char directory[512]; /* a private host directory of the box, removed with it, for engines that have one */
+    bool is_in_memory;   /* what is written there counts as memory, too */
     int directory_fd;    /* -1: not made yet */
     int (*make_directory)(struct box_identity *identity, struct error *err);
     int state_fd; /* where records are; the record's */
@@ -131,6 +133,7 @@ struct box {
     enum policy_variant policy_variant;
     void *engine_data;
     struct program *host_program; /* wasm: that runs the user's */
+    struct gateway *gateway;      /* wasm: of a run that may fetch; NULL: none */
 };
 
 struct measurement {
@@ -151,13 +154,15 @@ struct fork_request {
     bool (*refuses)(void *data);
     void *data;
     bool is_alone;   /* nothing else is under way: a CPU can be had for each part of it */
+    char haste;      /* for fork_into: enum runner_haste, which the copy is told */
     bool with_files; /* the child gets a copy of the parent's files; else empty scratch space */
 };
 
 struct engine {
     enum isolation isolation;
     const char *name;
-    bool in_directory;      /* its boxes have a directory of the host to themselves, and no root or groups */
+    bool in_directory;      /* its boxes have a directory of the host to themselves, and no root */
+    bool uses_groups;       /* where there are some */
     bool ends_at_last_word; /* when init has said how the program ended, the rest of the box may be killed */
     /* Directory names as the program sees them; `into` may be ignored for constants. */
     const char *(*path_of)(const struct box *box, const char *which, char *into, size_t size);
@@ -166,6 +171,13 @@ struct engine {
      * leaves one, with its program waiting for orders. NULL: the engine cannot. */
     int (*fork)(struct box *parent, struct box *child, const struct fork_request *request,
                 struct result *result, struct error *err);
+    /* The same in two steps, of a box that is there for others: a place for the copy, which costs next to no
+     * memory, and the copy. `request` of the second is about who waits for it, and no order. NULL: the engine
+     * cannot. */
+    int (*fork_place)(struct box *parent, struct box *child, const struct fork_request *request,
+                      struct error *err);
+    int (*fork_into)(struct box *parent, struct box *child, const struct fork_request *request,
+                     struct result *result, struct error *err);
     /* Of its spec, in such a fork or a spare; before it runs. */
     int (*show_inputs)(struct box *box, struct error *err);
     /* Puts on, from outside, what box->limits says by now of memory, processes and CPUs. NULL: what is

@@ -21,6 +21,17 @@ static unsigned image_flags(void)
            (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID);
 }
 
+int furnish_make_private(struct error *err)
+{
+    int status = mount_make_private();
+    if (status == -EINVAL)
+        return error_layer(
+            err, "root", status,
+            "cannot make mounts private: the root here is that of a chroot, where no such box can be made. "
+            "Enter it with pivot_root, or use --isolation process");
+    return status < 0 ? error_host(err, status, "cannot make mounts private") : 0;
+}
+
 int furnish_directory(const char *name, mode_t mode)
 {
     return mkdir(name, mode) < 0 && errno != EEXIST ? -errno : 0;

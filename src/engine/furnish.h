@@ -10,6 +10,9 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+/* Before anything else: nothing that is mounted here is seen outside. */
+int furnish_make_private(struct error *err);
+
 int furnish_directory(const char *name, mode_t mode);
 int furnish_file(const char *name, const void *data, size_t length, mode_t mode);
 

@@ -99,21 +99,26 @@ static int make_init(struct box *box, const struct box *parent, struct launch *l
     return 0;
 }
 
+int launch_open(struct box *box, struct launch *launch, struct error *err)
+{
+    int control[2];
+    *launch = (struct launch)LAUNCH_UNSET;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) < 0)
+        return error_host(err, -errno, "cannot make the socket of a box");
+    box->control_fd = control[0];
+    launch->child_control = control[1];
+    return 0;
+}
+
 int launch_prepare(struct box *box, const struct box *parent, struct launch *launch, struct error *err)
 {
-    *launch = (struct launch)LAUNCH_UNSET;
-    int control[2];
     int status = make_pipe(&launch->child_stdin, &box->stdin_fd);
     if (status == 0)
         status = make_pipe(&box->stdout_fd, &launch->child_stdout);
     if (status == 0)
         status = make_pipe(&box->stderr_fd, &launch->child_stderr);
-    if (status == 0 && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) < 0)
-        status = -errno;
     if (status < 0)
         return error_host(err, status, "cannot make the pipes of a box");
-    box->control_fd = control[0];
-    launch->child_control = control[1];
     int channel[2];
     if (box->wants_channel && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, channel) < 0)
         return error_host(err, -errno, "cannot make the channel of a box");
@@ -132,6 +137,43 @@ int launch_prepare(struct box *box, const struct box *parent, struct launch *lau
     fcntl(box->stdout_fd, F_SETFL, O_NONBLOCK);
     fcntl(box->stderr_fd, F_SETFL, O_NONBLOCK);
     return 0;
+}
+
+/* What goes to the child, in this order; the last only where there is a channel. */
+enum { LAUNCH_DESCRIPTORS = 6 };
+static void list_descriptors(struct launch *launch, int *ret[LAUNCH_DESCRIPTORS])
+{
+    int *const all[LAUNCH_DESCRIPTORS] = {&launch->child_stdin,  &launch->child_stdout,
+                                          &launch->child_stderr, &launch->init_fd,
+                                          &launch->plan_fd,      &launch->child_channel};
+    memcpy(ret, all, sizeof all);
+}
+
+int launch_give(const struct box *box, struct launch *launch, struct error *err)
+{
+    int *places[LAUNCH_DESCRIPTORS], fds[LAUNCH_DESCRIPTORS];
+    const char order = INIT_ENTER;
+    size_t count = launch->child_channel >= 0 ? LAUNCH_DESCRIPTORS : LAUNCH_DESCRIPTORS - 1;
+    list_descriptors(launch, places);
+    for (size_t i = 0; i < count; i++)
+        fds[i] = *places[i];
+    int status = process_send_many(box->control_fd, &order, 1, fds, count);
+    launch_close(launch); /* or we would never see the end of the pipes */
+    /* A child that has failed meanwhile says why itself. */
+    return status < 0 && status != -EPIPE ? error_host(err, status, "cannot hand a box its streams") : 0;
+}
+
+int launch_take(struct launch *launch)
+{
+    int *places[LAUNCH_DESCRIPTORS], fds[LAUNCH_DESCRIPTORS];
+    char order = 0;
+    int length = process_receive_many(launch->child_control, &order, 1, fds, LAUNCH_DESCRIPTORS);
+    if (length != 1 || order != INIT_ENTER)
+        _exit(71); /* the launcher is gone, or changed its mind */
+    list_descriptors(launch, places);
+    for (size_t i = 0; i < LAUNCH_DESCRIPTORS; i++)
+        *places[i] = fds[i];
+    return launch->plan_fd < 0 ? -EPROTO : 0;
 }
 
 void launch_close(struct launch *launch)
@@ -246,6 +288,17 @@ static int pack_plan(const struct init_plan *plan, const struct program *program
     return status < 0 ? error_host(err, status, "cannot write the plan of a box") : status;
 }
 
+/* When init ends the box by itself: the supervisor should have done so before, but may be stopped. Of a box
+ * that waits for its run nobody knows yet when that begins. */
+static uint32_t last_wall_ms(const struct box *box)
+{
+    enum { GRACE_MS = 2000 };
+    int64_t wall_ms = box->limits->value[LIMIT_wall];
+    return box->is_fork || box->is_spare || box->is_for_others || wall_ms > INT32_MAX - GRACE_MS
+               ? 0
+               : (uint32_t)wall_ms + GRACE_MS;
+}
+
 int launch_write_plan(const struct box *box, const struct plan_lists *lists, struct launch *launch,
                       struct error *err)
 {
@@ -255,6 +308,7 @@ int launch_write_plan(const struct box *box, const struct plan_lists *lists, str
         .flags = lists->flags | (box->wants_channel ? PLAN_CHANNEL : 0),
         .policy_variant = (uint32_t)box->policy_variant,
         .program_uid = lists->program_uid,
+        .wall_ms = last_wall_ms(box),
 #ifdef CLOCHE_TEST_HOOKS
         .removed_mask = hardening_removed_mask,
         .verify_removed = hardening_verify_removed,
@@ -327,8 +381,7 @@ int launch_take_places(struct launch *launch)
     if (!hardening_removed(close_descriptors) && syscall(SYS_close_range, count, ~0U, 0) < 0)
         return -errno;
     /* Ignored signals and masks are inherited across exec: the guest starts with none of ours. */
-    for (int number = 1; number < NSIG; number++)
-        signal(number, SIG_DFL);
+    process_signals_reset();
     return 0;
 }
 

@@ -19,8 +19,12 @@ struct launch {
         -1, -1, -1, -1, -1, -1, -1                                                                           \
     }
 
-/* Makes pipes and socket (the box gets our ends) and the program of init; a fork of a zygote shares that with
- * all others of its `parent` (NULL: none). */
+/* The socket between the launcher and who becomes init (the box gets our end): all that a child needs to be
+ * begun. */
+int launch_open(struct box *box, struct launch *launch, struct error *err);
+
+/* Makes pipes (the box gets our ends) and the program of init; a fork of a zygote shares that with all others
+ * of its `parent` (NULL: none). */
 int launch_prepare(struct box *box, const struct box *parent, struct launch *launch, struct error *err);
 void launch_close(struct launch *launch);
 #define scope_launch __attribute__((cleanup(launch_close))) struct launch
@@ -56,6 +60,12 @@ struct slice launch_init_program(void);
 
 /* Which filter: with directories of the host in the box, sockets with names are not for it. */
 void launch_choose_policy(struct box *box);
+
+/* Hands what was prepared, and the plan, to a child that was begun before them, and closes its ends here. */
+int launch_give(const struct box *box, struct launch *launch, struct error *err);
+
+/* In the child: waits for it. */
+int launch_take(struct launch *launch);
 
 /* In the child: stdio, control, plan and channel into the places where init expects them, all else closed;
  * signals as a new program has them. */

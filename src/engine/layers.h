@@ -15,6 +15,7 @@
     X(apparmor, "the host's AppArmor profile for boxes")                                                     \
     X(rlimits, "limits of each process")                                                                     \
     X(wasm, "WebAssembly: no system calls, only functions that were linked")                                 \
+    X(gateway, "what a module fetches goes through a process without rights")                                \
     X(watchdog, "memory, processes, CPU and disk summed and enforced from outside")
 
 enum layer {

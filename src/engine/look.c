@@ -69,8 +69,9 @@ int look_at_scratch(const struct box *box, struct error *err)
     if (box->scratch_fd < 0 || fstat(box->scratch_fd, &status) < 0 || !S_ISDIR(status.st_mode) ||
         fstatfs(box->scratch_fd, &space) < 0)
         return error_layer(err, "root", 0, "the scratch space is not there");
-    int64_t size = (int64_t)space.f_blocks * space.f_bsize, wanted = box->limits->value[LIMIT_disk];
-    if (hardening_verified(scratch_size) && (size == 0 || size > wanted + space.f_bsize))
+    int64_t block = space.f_bsize, size = (int64_t)space.f_blocks * block,
+            wanted = box->limits->value[LIMIT_disk];
+    if (hardening_verified(scratch_size) && (size == 0 || size > wanted + block))
         return error_layer(err, "scratch_size", 0, "the scratch space holds %lld bytes instead of %lld",
                            (long long)size, (long long)wanted);
     if (hardening_verified(scratch_inodes) &&

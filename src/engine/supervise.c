@@ -1,9 +1,8 @@
-#include "engine/supervise.h"
+#include "engine/supervise_inside.h"
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
-#include "engine/terminal_text.h"
 #include "os/process.h"
 #include "plan.h"
 
@@ -19,53 +18,12 @@
 #include <unistd.h>
 
 enum {
-    CHUNK = 65536,
-    FLOOD_FACTOR = 16, /* how much more than is kept may be written before the run is ended */
-    FLOOD_LEAST = 1 << 20,
     PIDS_STORM_LEAST = 20,   /* refused forks (twice the limit, but so many at least) that make a fork bomb */
     STOP_AGAIN_US = 1000000, /* after a stop that did not work */
     DRAIN_US = 5000000,      /* after a stop: how long the end may take */
-    ATOMIC_PIPE_WRITE = 4096, /* poll promises that much room in a pipe */
 };
 
-struct stream_state {
-    int *guest_fd;
-    struct result_stream *kept;
-    struct terminal_text terminal;
-    struct buffer pending; /* not yet taken by forward_fd */
-    size_t pending_sent;
-    int64_t seen_bytes;
-    bool forward_broken;
-};
-
-struct supervisor {
-    struct box *box;
-    const struct supervise_io *io;
-    struct result *result;
-    struct stream_state streams[STREAM_COUNT];
-    struct buffer input; /* read from the caller, not yet taken by the guest */
-    size_t input_sent;
-    bool input_ended;
-    int64_t started_us, stopped_us;
-    bool stopping, cancelled, process_gone;
-    bool has_cause;
-    enum cause cause;
-    bool program_ended;
-    bool has_listened; /* for a farewell, once */
-    bool has_word;     /* the one that is waited for has come */
-    int wait_status;
-    int exec_error;
-    bool chdir_failed;
-    int forward_error, read_error; /* positive errno: output could not be handed on, or not be read */
-    int oom_fd;
-    short oom_events;
-    struct measurement now;
-    int64_t peak_pids, peak_memory, disk_bytes;
-    bool disk_was_full;
-    bool had_listener;
-};
-
-static void stop_box(struct supervisor *self, enum cause cause)
+void supervise_stop(struct supervisor *self, enum cause cause)
 {
     if (!self->has_cause) {
         self->has_cause = true;
@@ -76,125 +34,6 @@ static void stop_box(struct supervisor *self, enum cause cause)
     self->stopping = true;
     self->stopped_us = clock_monotonic_us();
     self->box->engine->stop(self->box);
-}
-
-int64_t supervise_flood_bytes(int64_t limit)
-{
-    return limit > FLOOD_LEAST / FLOOD_FACTOR ? limit * FLOOD_FACTOR : FLOOD_LEAST;
-}
-
-static void stream_take(struct supervisor *self, enum supervise_stream which, const char *data, size_t length)
-{
-    struct stream_state *stream = &self->streams[which];
-    int64_t limit = self->box->limits->value[LIMIT_output_limit];
-    if (!self->result->times.output_us)
-        self->result->times.output_us = clock_monotonic_us();
-    stream->seen_bytes += (int64_t)length;
-    size_t room = (size_t)(limit - (int64_t)stream->kept->kept.length);
-    size_t keep = length < room ? length : room;
-    if (keep && buffer_append(&stream->kept->kept, data, keep) < 0)
-        keep = 0;
-    stream->kept->dropped_bytes += (int64_t)(length - keep);
-    if (keep && self->io->output)
-        self->io->output(self->io->data, which, data, keep);
-    if (keep && self->io->forward_fd[which] >= 0 && !stream->forward_broken) {
-        if (self->io->for_terminal[which])
-            terminal_text_append(&stream->terminal, &stream->pending, data, keep);
-        else
-            buffer_append(&stream->pending, data, keep);
-    }
-    if (stream->seen_bytes > supervise_flood_bytes(limit))
-        stop_box(self, CAUSE_output);
-}
-
-static void stream_end(struct supervisor *self, enum supervise_stream which)
-{
-    struct stream_state *stream = &self->streams[which];
-    if (self->io->forward_fd[which] >= 0 && self->io->for_terminal[which] && !stream->forward_broken)
-        terminal_text_flush(&stream->terminal, &stream->pending);
-    scope_close_fd(stream->guest_fd);
-}
-
-/* True: there was something. */
-static bool stream_read(struct supervisor *self, enum supervise_stream which)
-{
-    struct stream_state *stream = &self->streams[which];
-    char chunk[CHUNK];
-    ssize_t length = read(*stream->guest_fd, chunk, sizeof chunk);
-    if (length > 0)
-        stream_take(self, which, chunk, (size_t)length);
-    else if (length == 0) {
-        stream_end(self, which);
-    } else if (errno != EAGAIN && errno != EINTR) { /* not the end: what follows is lost */
-        self->read_error = errno;
-        scope_close_fd(stream->guest_fd);
-        stop_box(self, CAUSE_host_failure);
-    }
-    return length > 0;
-}
-
-static void stream_forward(struct supervisor *self, enum supervise_stream which)
-{
-    struct stream_state *stream = &self->streams[which];
-    size_t left = stream->pending.length - stream->pending_sent;
-    size_t step = left < ATOMIC_PIPE_WRITE ? left : ATOMIC_PIPE_WRITE;
-    ssize_t written = write(self->io->forward_fd[which], stream->pending.data + stream->pending_sent, step);
-    if (written < 0 && errno != EAGAIN && errno != EINTR) {
-        stream->forward_broken =
-            true; /* the reader went away, or the disk is full: there is nobody to run for */
-        stream->pending.length = stream->pending_sent = 0;
-        self->forward_error = errno;
-        stop_box(self, errno == EPIPE ? CAUSE_cancelled : CAUSE_host_failure);
-        return;
-    }
-    if (written > 0)
-        stream->pending_sent += (size_t)written;
-    if (stream->pending_sent == stream->pending.length)
-        stream->pending.length = stream->pending_sent = 0;
-}
-
-static void input_close(struct supervisor *self)
-{
-    self->input_ended = true;
-    scope_close_fd(&self->box->stdin_fd);
-}
-
-/* A program that does not read is not stopped in the background of a terminal, and so must we not be, who
- * read for it: limits would not be watched any more. Asked again at every look. */
-static bool may_be_read(int fd)
-{
-    pid_t front = tcgetpgrp(fd); /* an error: not our terminal */
-    return front < 0 || front == getpgrp();
-}
-
-static void input_read(struct supervisor *self)
-{
-    char chunk[CHUNK];
-    ssize_t length = read(self->box->spec->stdin_fd, chunk, sizeof chunk);
-    if (length > 0) {
-        self->input.length = self->input_sent = 0;
-        if (buffer_append(&self->input, chunk, (size_t)length) < 0)
-            input_close(self);
-    } else if (length == 0 || (errno != EAGAIN && errno != EINTR)) {
-        input_close(self);
-    }
-}
-
-static void input_write(struct supervisor *self)
-{
-    const struct buffer *from =
-        self->box->spec->stdin_kind == STDIN_BYTES ? &self->box->spec->stdin_bytes : &self->input;
-    ssize_t written =
-        write(self->box->stdin_fd, from->data + self->input_sent, from->length - self->input_sent);
-    if (written < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (written < 0) { /* the program does not want any more */
-        input_close(self);
-        return;
-    }
-    self->input_sent += (size_t)written;
-    if (self->input_sent == from->length && self->box->spec->stdin_kind == STDIN_BYTES)
-        input_close(self);
 }
 
 static int64_t larger(int64_t one, int64_t other)
@@ -244,7 +83,7 @@ static void hear_farewell(struct supervisor *self)
     box->engine->stop(box);
     box->is_ending = true;
     self->program_ended = self->process_gone = true;
-    self->wait_status = W_EXITCODE(code, 0);
+    self->wait_status = code << 8 /* as wait would have it */;
 }
 
 /* Init has handed on all that the program wrote, and there is nothing to wait for: the box is killed, and the
@@ -254,13 +93,16 @@ static void end_at_last_word(struct supervisor *self)
     self->box->engine->stop(self->box);
     if (!self->stopping)
         self->box->is_ending = self->process_gone = true;
+    if (!supervise_streams_take(self))
+        return; /* they are read to their end when they are left to us */
     for (int i = 0; i < STREAM_COUNT; i++) {
         int *guest_fd = self->streams[i].guest_fd;
-        while (*guest_fd >= 0 && stream_read(self, (enum supervise_stream)i))
+        while (*guest_fd >= 0 && supervise_stream_read(self, (enum supervise_stream)i))
             ;
         if (*guest_fd >= 0)
-            stream_end(self, (enum supervise_stream)i);
+            supervise_stream_end(self, (enum supervise_stream)i);
     }
+    supervise_streams_leave(self);
 }
 
 /* Init stays: the rest of the box is killed, and init with it, if it is not needed for forks. */
@@ -300,7 +142,7 @@ static void control_read(struct supervisor *self)
     } else if (length == (int)sizeof message && message.kind == INIT_FAILED && !self->program_ended) {
         message.text[sizeof message.text - 1] = '\0';
         snprintf(self->result->detail, sizeof self->result->detail, "%.400s", message.text);
-        stop_box(self, CAUSE_host_failure);
+        supervise_stop(self, CAUSE_host_failure);
     } else if (length == (int)sizeof message && message.kind == INIT_COUNTED && self->box->counts_itself) {
         self->box->counted_pids = larger(self->box->counted_pids, message.code);
     } else if (length == (int)sizeof message && message.kind == INIT_INTERRUPTED && self->io->interrupted) {
@@ -317,13 +159,13 @@ static void listener_read(struct supervisor *self)
     if (self->box->answer_error && !self->has_cause) {
         snprintf(self->result->detail, sizeof self->result->detail,
                  "a call of the program could not be answered: %s", strerror(self->box->answer_error));
-        stop_box(self, CAUSE_host_failure);
+        supervise_stop(self, CAUSE_host_failure);
     }
     if (!must_end)
         return;
     if (!self->has_cause)
         snprintf(self->result->denied_syscall, sizeof self->result->denied_syscall, "%s", call ? call : "");
-    stop_box(self, CAUSE_denied_syscall);
+    supervise_stop(self, CAUSE_denied_syscall);
 }
 
 /* What was there before the program counts for as long as it is there. */
@@ -361,17 +203,31 @@ static void judge_usage(struct supervisor *self)
     const int64_t *limit = self->box->limits->value;
     const struct measurement *now = &self->now;
     if (now->oom_kills > 0)
-        stop_box(self, CAUSE_memory);
+        supervise_stop(self, CAUSE_memory);
     if (now->pids_refused > larger(2 * limit[LIMIT_pids], PIDS_STORM_LEAST))
-        stop_box(self, CAUSE_pids);
+        supervise_stop(self, CAUSE_pids);
     if (!self->box->is_watched)
         return;
     if (now->memory_bytes > limit[LIMIT_memory])
-        stop_box(self, CAUSE_memory);
+        supervise_stop(self, CAUSE_memory);
     if (now->pids > limit[LIMIT_pids])
-        stop_box(self, CAUSE_pids);
+        supervise_stop(self, CAUSE_pids);
     if (self->box->engine->in_directory && (now->disk_bytes > limit[LIMIT_disk] || now->disk_is_full))
-        stop_box(self, CAUSE_disk); /* elsewhere the scratch space is full, and the program is told */
+        supervise_stop(self, CAUSE_disk); /* elsewhere the scratch space is full, and the program is told */
+}
+
+static void look_at_limits(struct supervisor *self)
+{
+    const int64_t *limit = self->box->limits->value;
+    int64_t elapsed_us = clock_monotonic_us() - self->started_us;
+    measure(self);
+    judge_usage(self); /* first: who keeps us from looking in time may have taken too much of something */
+    if (self->now.cpu_user_us + self->now.cpu_system_us >= limit[LIMIT_cpu] * 1000)
+        supervise_stop(self, CAUSE_cpu_time);
+    if (elapsed_us >= limit[LIMIT_wall] * 1000)
+        supervise_stop(self, CAUSE_wall_time);
+    if (self->io->progress)
+        self->io->progress(self->io->data, elapsed_us, &self->now);
 }
 
 static void process_reap(struct supervisor *self)
@@ -392,23 +248,9 @@ static void process_reap(struct supervisor *self)
         control_read(self);
     if (self->program_ended || self->has_cause)
         return;
-    measure(self); /* killed from outside, or by the kernel for want of memory */
-    judge_usage(self);
-    stop_box(self, CAUSE_host_failure);
-}
-
-static void look_at_limits(struct supervisor *self)
-{
-    const int64_t *limit = self->box->limits->value;
-    int64_t elapsed_us = clock_monotonic_us() - self->started_us;
-    measure(self);
-    judge_usage(self); /* first: who keeps us from looking in time may have taken too much of something */
-    if (self->now.cpu_user_us + self->now.cpu_system_us >= limit[LIMIT_cpu] * 1000)
-        stop_box(self, CAUSE_cpu_time);
-    if (elapsed_us >= limit[LIMIT_wall] * 1000)
-        stop_box(self, CAUSE_wall_time);
-    if (self->io->progress)
-        self->io->progress(self->io->data, elapsed_us, &self->now);
+    look_at_limits(
+        self); /* killed from outside, by the kernel for want of memory, or by init when we came too late */
+    supervise_stop(self, CAUSE_host_failure);
 }
 
 static int64_t look_period_ms(const struct box *box)
@@ -449,6 +291,7 @@ enum {
     SLOT_OOM,
     SLOT_CANCEL,
     SLOT_WORD,
+    SLOT_PAUSE,
     SLOTS
 };
 
@@ -457,18 +300,19 @@ static void fill_slots(const struct supervisor *self, struct pollfd *slots)
     const struct box *box = self->box;
     for (int i = 0; i < SLOTS; i++)
         slots[i] = (struct pollfd){.fd = -1};
+    bool are_ours = supervise_streams_are_ours(self);
     for (int i = 0; i < STREAM_COUNT; i++) {
         bool waiting = self->streams[i].pending.length > 0;
         if (waiting)
             slots[SLOT_FORWARD_OUT + i] = (struct pollfd){.fd = self->io->forward_fd[i], .events = POLLOUT};
-        if (!waiting || self->stopping)
+        if (are_ours && (!waiting || self->stopping))
             slots[SLOT_OUT + i] = (struct pollfd){.fd = *self->streams[i].guest_fd, .events = POLLIN};
     }
     if (!self->input_ended && !self->stopping) {
         bool has_bytes = box->spec->stdin_kind == STDIN_BYTES || self->input_sent < self->input.length;
         if (has_bytes)
             slots[SLOT_STDIN] = (struct pollfd){.fd = box->stdin_fd, .events = POLLOUT};
-        else if (may_be_read(box->spec->stdin_fd))
+        else if (supervise_may_be_read(box->spec->stdin_fd))
             slots[SLOT_INPUT] = (struct pollfd){.fd = box->spec->stdin_fd, .events = POLLIN};
     }
     slots[SLOT_CONTROL] = (struct pollfd){.fd = box->control_fd, .events = POLLIN};
@@ -481,9 +325,26 @@ static void fill_slots(const struct supervisor *self, struct pollfd *slots)
     }
     if (!self->cancelled)
         slots[SLOT_CANCEL] = (struct pollfd){.fd = self->io->cancel_fd, .events = POLLIN};
+    if (self->io->pause && !self->stopping)
+        slots[SLOT_PAUSE] = (struct pollfd){.fd = self->io->pause->fd, .events = POLLIN};
     if (self->io->word && !self->has_word && !self->stopping)
         slots[SLOT_WORD] = (struct pollfd){
             .fd = self->io->word->fd, .events = (short)(POLLIN | (self->io->word->speaks ? POLLOUT : 0))};
+}
+
+static void order(const struct box *box, char what)
+{
+    if (box->control_fd >= 0)
+        process_send(box->control_fd, &what, 1, -1); /* who is gone needs no order */
+}
+
+static void hold(struct supervisor *self)
+{
+    int64_t from_us = clock_monotonic_us();
+    order(self->box, INIT_PAUSE);
+    self->io->pause->hold(self->io->pause->data);
+    self->started_us += clock_monotonic_us() - from_us;
+    order(self->box, INIT_RESUME);
 }
 
 static void handle_slots(struct supervisor *self, const struct pollfd *slots)
@@ -496,14 +357,17 @@ static void handle_slots(struct supervisor *self, const struct pollfd *slots)
         scope_close_fd(&self->box->listener_fd); /* nobody is left under the filter */
     for (int i = 0; i < STREAM_COUNT; i++) {
         if (slots[SLOT_FORWARD_OUT + i].revents)
-            stream_forward(self, (enum supervise_stream)i);
-        if (slots[SLOT_OUT + i].revents && *self->streams[i].guest_fd >= 0) /* the last word closes them */
-            stream_read(self, (enum supervise_stream)i);
+            supervise_stream_forward(self, (enum supervise_stream)i);
+        if (slots[SLOT_OUT + i].revents && *self->streams[i].guest_fd >= 0 && /* the last word closes them */
+            supervise_streams_take(self)) {
+            supervise_stream_read(self, (enum supervise_stream)i);
+            supervise_streams_leave(self);
+        }
     }
     if (slots[SLOT_INPUT].revents)
-        input_read(self);
+        supervise_input_read(self);
     if (slots[SLOT_STDIN].revents)
-        input_write(self);
+        supervise_input_write(self);
     if (slots[SLOT_OOM].revents) {
         look_at_limits(self);
         if (self->oom_events == POLLPRI && self->oom_fd >= 0) { /* kernfs: ready again only after a read */
@@ -514,18 +378,20 @@ static void handle_slots(struct supervisor *self, const struct pollfd *slots)
             (void)!read(self->oom_fd, &count, sizeof count);
             /* It also fires when somebody removes the group under our feet: then there are no limits any
              * more. */
-            stop_box(self, cgroup_exists(&self->box->group) ? CAUSE_memory : CAUSE_host_failure);
+            supervise_stop(self, cgroup_exists(&self->box->group) ? CAUSE_memory : CAUSE_host_failure);
         }
     }
     if (slots[SLOT_CANCEL].revents) {
         self->cancelled = true;
-        stop_box(self, CAUSE_cancelled);
+        supervise_stop(self, CAUSE_cancelled);
     }
+    if (slots[SLOT_PAUSE].revents)
+        hold(self);
     if (slots[SLOT_WORD].revents) {
         int status = self->io->word->hear(self->io->word->data);
         self->has_word = status != 0;
         if (status < 0)
-            stop_box(self, status == -EFBIG ? CAUSE_output : CAUSE_vetted);
+            supervise_stop(self, status == -EFBIG ? CAUSE_output : CAUSE_vetted);
     }
     if (slots[SLOT_PROCESS].revents)
         process_reap(self);
@@ -541,7 +407,9 @@ static bool has_pending(const struct supervisor *self)
  * cancelled. */
 static bool is_finished(const struct supervisor *self)
 {
-    bool guest_done = *self->streams[0].guest_fd < 0 && *self->streams[1].guest_fd < 0;
+    bool guest_done =
+        (*self->streams[0].guest_fd < 0 && *self->streams[1].guest_fd < 0) ||
+        (self->process_gone && !supervise_streams_are_ours(self)); /* who reads them has them, too */
     bool reader_done = !has_pending(self);
     if (self->process_gone && ((guest_done && reader_done) || self->cancelled))
         return true;
@@ -558,7 +426,7 @@ static void watch(struct supervisor *self)
         int timeout_ms = next_look_ms(self);
         int ready = poll(slots, SLOTS, timeout_ms);
         if (ready < 0 && errno != EINTR) {
-            stop_box(self, CAUSE_host_failure);
+            supervise_stop(self, CAUSE_host_failure);
             continue;
         }
         if (ready > 0)
@@ -578,7 +446,7 @@ static void watch(struct supervisor *self)
         if (ready > 0 || !self->process_gone)
             active_us = now_us;
         else if (!self->stopping && now_us - active_us > 1000000 && !has_pending(self))
-            stop_box(self, CAUSE_exit); /* a descriptor outlived the box: see is_finished */
+            supervise_stop(self, CAUSE_exit); /* a descriptor outlived the box: see is_finished */
     }
 }
 
@@ -722,7 +590,7 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
     self.oom_events = box->oom_events;
     if (box->spec->stdin_kind == STDIN_NONE ||
         (box->spec->stdin_kind == STDIN_BYTES && box->spec->stdin_bytes.length == 0))
-        input_close(&self);
+        supervise_input_close(&self);
 
     /* A reader that is gone must be an errno and not a signal to our caller. */
     sigset_t pipe_signal, former;

@@ -21,12 +21,24 @@ struct supervise_word {
     void *data;
 };
 
+/* The run is to stand still, with the clock of its wall limit: `fd` is readable, and `hold` returns when it
+ * is to go on. */
+struct supervise_pause {
+    int fd;
+    void (*hold)(void *data);
+    void *data;
+};
+
 struct supervise_io {
     /* Where output goes as it comes; -1: nowhere. Control characters are made visible for a terminal. */
     int forward_fd[STREAM_COUNT];
     bool for_terminal[STREAM_COUNT];
     /* Called with output as it comes; must not block. May be NULL. */
     void (*output)(void *data, enum supervise_stream stream, const char *bytes, size_t length);
+    /* Somebody else may be reading the streams: each look at them is between these two. False: not now. Who
+     * shares them counts what comes, too: no limit of output is looked at here. Both or none. */
+    bool (*streams_take)(void *data);
+    void (*streams_leave)(void *data);
     /* Called with each thing that the program shows, as clients get it; must not block. May be NULL. */
     void (*shown)(void *data, const struct json_t *item);
     /* Called a few times a second with what is used so far. May be NULL. */
@@ -44,7 +56,8 @@ struct supervise_io {
     int (*target)(void *data);
     /* An INIT_INTERRUPT that was given to init has become a signal, pending or delivered. May be NULL. */
     void (*interrupted)(void *data);
-    const struct supervise_word *word; /* may be NULL */
+    const struct supervise_word *word;   /* may be NULL */
+    const struct supervise_pause *pause; /* may be NULL */
     int64_t lifetime_ms; /* 0: the limits of wall and CPU time are for the whole; else this is */
     int64_t asked_us;    /* when somebody asked for the run, for statistics; 0: unknown */
     const char *owner;   /* for whom: runs of two never share a process; NULL: nobody says */

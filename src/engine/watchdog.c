@@ -3,6 +3,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
+#include "engine/nameless.h"
+#include "os/directory.h"
 #include "os/hardening.h"
 #include "os/process_tree.h"
 
@@ -13,11 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
     CLOSE_LOOK_HOLDS_US = 50000,
-    MAPS_PERIOD_US = 100000,
+    CLOSE_LOOK_MOST_US = 20000,
+    NEIGHBOURS = 8, /* who shares memory weighs the same, and so stands beside */
     DISK_PERIOD_US = 100000,
     DISK_PAUSE_MOST_US = 200000,
     DISK_DEPTH = 64
@@ -54,8 +59,7 @@ static int64_t read_kilobytes(const char *path, const char *const *keys, bool *r
     int64_t sum = 0;
     for (; *keys; keys++) {
         const char *line = strstr(text, *keys);
-        if (line)
-            sum += strtoll(line + strlen(*keys), NULL, 10) * 1024;
+        sum += line ? strtoll(line + strlen(*keys), NULL, 10) * 1024 : 0;
         *ret_found |= line != NULL;
     }
     return sum;
@@ -92,33 +96,45 @@ static int compare_heavier(const void *one, const void *other)
     return a < b ? 1 : a > b ? -1 : 0;
 }
 
+/* Two that share their memory, as a child does until it has executed its program. */
+static bool shares_memory(pid_t one, pid_t other)
+{
+    enum { KCMP_VM_ = 1 };
+    return syscall(SYS_kcmp, one, other, KCMP_VM_, 0, 0) == 0;
+}
+
 /* Pages that forked processes share are counted by their proportional share. That walks every page of each of
  * them, and a program can make it take a second: so the heaviest come first, and it ends when it has seen
- * enough. */
+ * enough, or has looked for long enough. Of the rest all that they can see counts as their own. */
 static int64_t sum_proportional(struct watched_weight *weights, size_t count, int64_t limit)
 {
     static const char *const proportional[] = {"\nPss_Anon:", "\nPss_Shmem:", "\nSwapPss:", NULL};
     static const char *const page_tables[] = {"\nVmPTE:", NULL};
+    const int64_t until_us = clock_monotonic_us() + CLOSE_LOOK_MOST_US;
     int64_t sum = 0;
     qsort(weights, count, sizeof *weights, compare_heavier);
     for (size_t i = 0; i < count && sum <= limit; i++) {
-        int64_t share = read_memory(weights[i].pid, "smaps_rollup", proportional);
-        int64_t tables = read_memory(weights[i].pid, "status", page_tables);
+        bool is_late = clock_monotonic_us() > until_us;
+        bool is_known = false; /* one memory weighs the same wherever it is looked at, but for a moment */
+        for (size_t j = i; !is_late && !is_known && j > 0 && i - j < NEIGHBOURS; j--)
+            is_known = shares_memory(weights[i].pid, weights[j - 1].pid);
+        if (is_known)
+            continue;
+        int64_t share = is_late ? -1 : read_memory(weights[i].pid, "smaps_rollup", proportional);
+        int64_t tables = share < 0 ? 0 : read_memory(weights[i].pid, "status", page_tables);
         /* A process can hide its pages from its own user, and then all of them count as its own. One that has
          * ended meanwhile tells nothing here either, but has none any more. */
-        if (share < 0) {
+        if (share < 0)
             share = read_memory(weights[i].pid, "status", plain_keys);
-            tables = 0; /* they are among the plain ones */
-        }
         sum += (share > 0 ? share : 0) + (tables > 0 ? tables : 0);
     }
     return sum;
 }
 
-/* Private and shared memory, without what is mapped from files. Shared pages are counted once for each
- * process at first, which is cheap. When that is over the limit it is looked at closely; for a short while
- * then, what comes on top of that look counts. Not for longer: pages that stop being shared do not show in
- * the cheap sum. */
+/* Private and shared memory, without what is mapped from files on a disk. Shared pages are counted once for
+ * each process at first, which is cheap. When that is over the limit it is looked at closely; for a short
+ * while then, what comes on top of that look counts. Not for longer: pages that stop being shared do not show
+ * in the cheap sum. */
 static int64_t sum_memory(struct watchdog *watchdog, const pid_t *pids, size_t count, int64_t limit)
 {
     int64_t sum = 0;
@@ -133,61 +149,13 @@ static int64_t sum_memory(struct watchdog *watchdog, const pid_t *pids, size_t c
         return sum;
     int64_t now_us = clock_monotonic_us(), grown = sum - watchdog->plain_at_close_look;
     int64_t estimate = watchdog->close_look_bytes + (grown > 0 ? grown : 0);
-    if (now_us - watchdog->close_looked_us < CLOSE_LOOK_HOLDS_US && estimate <= limit)
-        return estimate;
-    watchdog->close_look_bytes = sum_proportional(watchdog->weights, count, limit);
-    watchdog->plain_at_close_look = sum;
-    watchdog->close_looked_us = clock_monotonic_us();
-    return watchdog->close_look_bytes;
-}
-
-/* A file of a process below /proc; of another thread when the first has ended, for then its own are empty. */
-static void process_file(pid_t pid, const char *file, char *into, size_t size)
-{
-    char path[64], text[512];
-    snprintf(into, size, "/proc/%d/%s", (int)pid, file);
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    const char *rest = file_read_attribute(AT_FDCWD, path, text, sizeof text) > 0 ? strrchr(text, ')') : NULL;
-    if (!rest || rest[1] != ' ' || rest[2] != 'Z')
-        return;
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    scope_dir *threads = opendir(path);
-    struct dirent *entry;
-    while (threads && (entry = readdir(threads)))
-        if (entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != pid)
-            snprintf(into, size, "/proc/%d/task/%.20s/%s", (int)pid, entry->d_name, file);
-}
-
-/* /dev/zero mapped shared keeps its pages when they are unmapped: its size counts, as an upper bound, once
- * for each time that it was made. */
-static int64_t sum_shared_zero(const pid_t *pids, size_t count)
-{
-    enum { REMEMBERED = 256 };
-    unsigned long counted[REMEMBERED];
-    size_t known_count = 0;
-    int64_t sum = 0;
-    for (size_t i = 0; i < count; i++) {
-        char path[96], line[512];
-        process_file(pids[i], "maps", path, sizeof path);
-        scope_file *maps = fopen(path, "re");
-        while (maps && fgets(line, sizeof line, maps)) {
-            unsigned long from, to, inode;
-            char kind;
-            bool known = false;
-            if (!strstr(line, "/dev/zero") ||
-                sscanf(line, "%lx-%lx %*c%*c%*c%c %*s %*s %lu", &from, &to, &kind, &inode) != 4 ||
-                kind != 's')
-                continue;
-            for (size_t j = 0; j < known_count; j++)
-                known |= counted[j] == inode;
-            if (known)
-                continue;
-            if (known_count < REMEMBERED)
-                counted[known_count++] = inode;
-            sum += (int64_t)(to - from);
-        }
+    if (now_us - watchdog->close_looked_us >= CLOSE_LOOK_HOLDS_US || estimate > limit) {
+        watchdog->close_look_bytes = sum_proportional(watchdog->weights, count, limit);
+        watchdog->plain_at_close_look = sum;
+        watchdog->close_looked_us = clock_monotonic_us();
+        estimate = watchdog->close_look_bytes;
     }
-    return sum;
+    return estimate;
 }
 
 /* CPU time of those that are gone is in their parent's account only if it waited for them: what was last seen
@@ -248,37 +216,6 @@ static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int6
     }
 }
 
-/* Files that have no name any more but are still open, each counted once. */
-static void sum_deleted(struct watchdog *watchdog, const struct box *box)
-{
-    enum { REMEMBERED = 512 };
-    ino_t counted[REMEMBERED];
-    size_t count = 0;
-    struct stat scratch;
-    if (fstat(box->scratch_fd, &scratch) < 0)
-        return;
-    for (size_t i = 0; i < watchdog->seen_count; i++) {
-        char path[96];
-        process_file(watchdog->seen[i].pid, "fd", path, sizeof path);
-        scope_dir *descriptors = opendir(path);
-        struct dirent *entry;
-        while (descriptors && (entry = readdir(descriptors))) {
-            struct stat status;
-            if (fstatat(dirfd(descriptors), entry->d_name, &status, 0) < 0 || !S_ISREG(status.st_mode) ||
-                status.st_nlink > 0 || status.st_dev != scratch.st_dev)
-                continue;
-            bool known = false;
-            for (size_t j = 0; j < count; j++)
-                known |= counted[j] == status.st_ino;
-            if (known)
-                continue;
-            if (count < REMEMBERED)
-                counted[count++] = status.st_ino;
-            watchdog->disk_bytes += (int64_t)status.st_blocks * 512;
-        }
-    }
-}
-
 /* Where nobody is any more, what can be removed is empty: that is one question instead of ten. What is in the
  * last place is collected. */
 static bool has_gone(const struct box *box, const char *place)
@@ -287,24 +224,52 @@ static bool has_gone(const struct box *box, const char *place)
            unlinkat(box->scratch_fd, place, AT_REMOVEDIR) == 0;
 }
 
+/* Files in memory are as fast as memory, and to walk through all of them takes far longer than to ask what
+ * the file system has left. */
+static struct watched_room ask_room(const struct box *box)
+{
+    struct statfs space;
+    if (!box->identity->is_in_memory || box->is_reaped || fstatfs(box->scratch_fd, &space) < 0)
+        return (struct watched_room){0};
+    return (struct watched_room){.is_known = true,
+                                 .bytes = (int64_t)space.f_bavail * (int64_t)space.f_bsize,
+                                 .inodes = (int64_t)space.f_ffree};
+}
+
+/* Only if others and the box together took what was left to the box can it have passed its limit. */
+static bool can_be_over(const struct watchdog *watchdog, const struct box *box,
+                        const struct watched_room *room)
+{
+    const int64_t *limit = box->limits->value;
+    const struct watched_room *before = &watchdog->room_at_look;
+    return room->is_known && before->is_known &&
+           (before->bytes - room->bytes > limit[LIMIT_disk] - watchdog->disk_bytes ||
+            before->inodes - room->inodes > limit[LIMIT_inodes] - watchdog->disk_entries);
+}
+
 static void look_at_disk(struct watchdog *watchdog, const struct box *box)
 {
     static const char *const places[] = {"tmp", "home", "output"};
     int64_t now_us = clock_monotonic_us();
-    if (!box->is_reaped && now_us - watchdog->disk_looked_us < DISK_PERIOD_US)
+    struct watched_room room = ask_room(box);
+    if (!box->is_reaped && now_us - watchdog->disk_looked_us < DISK_PERIOD_US &&
+        !can_be_over(watchdog, box, &room))
         return;
     watchdog->disk_bytes = watchdog->disk_entries = 0;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         if (has_gone(box, places[i]))
             continue;
         scope_fd place = openat(box->scratch_fd, places[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (place >= 0 && box->is_reaped && directory_is_empty(place))
+            continue;
         if (place >= 0)
             sum_directory(place, 0, watchdog, box->limits->value[LIMIT_inodes]);
         else if (is_the_guests_doing(errno))
             watchdog->disk_entries = box->limits->value[LIMIT_inodes] + 1;
     }
-    if (!box->is_reaped)
-        sum_deleted(watchdog, box);
+    if (!box->is_reaped && !nameless_sum(watchdog, box, &watchdog->disk_bytes))
+        watchdog->disk_entries = box->limits->value[LIMIT_inodes] + 1;
+    watchdog->room_at_look = room;
     /* A walk that takes long is made less often: it must not become a load itself. */
     int64_t pause_us = 5 * (clock_monotonic_us() - now_us);
     watchdog->disk_looked_us =
@@ -340,13 +305,8 @@ static void measure_living(struct watchdog *watchdog, const struct box *box, str
     now->cpu_user_us = user * tick_us;
     now->cpu_system_us = system * tick_us;
     now->pids = threads;
-    now->memory_bytes = sum_memory(watchdog, pids, count, box->limits->value[LIMIT_memory]);
-    int64_t now_us = clock_monotonic_us();
-    if (now_us - watchdog->maps_looked_us > MAPS_PERIOD_US) {
-        watchdog->maps_looked_us = now_us;
-        watchdog->shared_zero_bytes = sum_shared_zero(pids, count);
-    }
-    now->memory_bytes += watchdog->shared_zero_bytes;
+    if (box->group.version == CGROUP_NONE) /* else that tells, and better */
+        now->memory_bytes = sum_memory(watchdog, pids, count, box->limits->value[LIMIT_memory]);
 }
 
 void watchdog_measure(struct watchdog *watchdog, const struct box *box, struct measurement *now)

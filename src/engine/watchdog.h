@@ -18,16 +18,22 @@ struct watched_weight {
     int64_t bytes;
 };
 
+/* What a file system has left. */
+struct watched_room {
+    bool is_known;
+    int64_t bytes, inodes;
+};
+
 struct watchdog {
     pid_t init;
     int64_t disk_looked_us;
     int64_t disk_bytes;
     int64_t disk_entries;
+    struct watched_room room_at_look; /* where files are in memory */
     int64_t peak_pids;
     struct watched_process seen[WATCHDOG_PROCESSES];
     size_t seen_count;
     int64_t gone_user_ticks, gone_system_ticks;
-    int64_t maps_looked_us, shared_zero_bytes;
     int64_t close_look_bytes, plain_at_close_look, close_looked_us; /* see sum_memory */
     pid_t known[256]; /* children that the launcher had before the box */
     size_t known_count;
@@ -35,7 +41,7 @@ struct watchdog {
     struct watched_weight weights[WATCHDOG_PIDS];
 };
 
-/* Memory, processes and CPU time. */
+/* Processes and CPU time, and memory where no group counts it. */
 void watchdog_measure(struct watchdog *watchdog, const struct box *box, struct measurement *now);
 
 /* The private directory, where it is not a file system with a limit of its own. */

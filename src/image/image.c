@@ -97,6 +97,46 @@ int image_open(const char *store, const char *name, struct image **ret, struct e
     return 0;
 }
 
+int image_locate(const char *store, const char *name, char **ret_place)
+{
+    *ret_place = NULL;
+    if (!name || !text_is_plain_name(name))
+        return -EINVAL;
+    if (strcmp(name, "host") == 0)
+        return 0;
+    scope_free char *path = NULL;
+    struct error ignored;
+    int status = store_name(store, &path, &ignored);
+    if (status < 0)
+        return status;
+    if (asprintf(ret_place, "%s/%s", path, name) < 0) {
+        *ret_place = NULL;
+        return -ENOMEM;
+    }
+    return 0;
+}
+
+bool image_identify(const char *place, struct image_identity *ret)
+{
+    struct stat found;
+    *ret = (struct image_identity){0};
+    if (!place)
+        return true;
+    if (lstat(place, &found) < 0 || !S_ISDIR(found.st_mode))
+        return false;
+    *ret = (struct image_identity){.device = found.st_dev,
+                                   .inode = found.st_ino,
+                                   .changed_s = found.st_ctim.tv_sec,
+                                   .changed_ns = found.st_ctim.tv_nsec};
+    return true;
+}
+
+bool image_is_same(const struct image_identity *one, const struct image_identity *other)
+{
+    return one->device == other->device && one->inode == other->inode && one->changed_s == other->changed_s &&
+           one->changed_ns == other->changed_ns;
+}
+
 void image_free(struct image *image)
 {
     if (!image)

@@ -33,6 +33,21 @@ static inline void image_free_pointer(struct image **image)
     image_free(*image);
 }
 
+/* Which tree a name stands for at this moment: another one after an image was removed and made anew. What an
+ * operator changes inside a tree is not seen. */
+struct image_identity {
+    uint64_t device, inode;
+    int64_t changed_s, changed_ns; /* the name was given to it; inodes are used again */
+};
+
+/* Where the store has an image of this name, to be freed; the host view, which is always the same, has no
+ * place: NULL. -errno, with err untouched: the name is none, or there is no store to look in. */
+int image_locate(const char *store, const char *name, char **ret_place);
+
+/* One call of the kernel. False: there is no image at this place. A NULL place is always there. */
+bool image_identify(const char *place, struct image_identity *ret);
+bool image_is_same(const struct image_identity *one, const struct image_identity *other);
+
 /* Is there an executable regular file at this absolute path, as a process inside the image would see it
  * (links are followed inside the image, never out of it)? */
 bool image_has_program(const struct image *image, const char *path);

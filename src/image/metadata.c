@@ -1,5 +1,6 @@
 #include "image/metadata.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 
 #include <errno.h>
@@ -41,7 +42,7 @@ int image_metadata_write(int dir_fd, const struct image_metadata *metadata, stru
         "size_bytes", (json_int_t)metadata->size_bytes, "created_s", (json_int_t)metadata->created_s,
         "environment", metadata_list_to_json(&metadata->environment), "entry_point",
         metadata_list_to_json(&metadata->entry_point), "working_directory", metadata->working_directory);
-    scope_free char *text = root ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    scope_free char *text = root ? json_text(root, JSON_INDENT(2)) : NULL;
     if (!text)
         return error_host(err, -ENOMEM, "cannot write image.json");
     scope_fd fd = openat(dir_fd, "image.json", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);

@@ -35,15 +35,19 @@ static int store_default_path(char **ret, struct error *err)
     return error_host(err, -ENOMEM, "cannot name the image store");
 }
 
+int store_name(const char *path, char **ret, struct error *err)
+{
+    if (!path)
+        return store_default_path(ret, err);
+    *ret = strdup(path);
+    return *ret ? 0 : error_host(err, -ENOMEM, "cannot name the image store");
+}
+
 int store_open(struct store *store, const char *path, bool make, struct error *err)
 {
     *store = (struct store){.fd = -1};
     scope_free char *wanted = NULL;
-    int status = 0;
-    if (!path)
-        status = store_default_path(&wanted, err);
-    else if (!(wanted = strdup(path)))
-        status = error_host(err, -ENOMEM, "cannot name the image store");
+    int status = store_name(path, &wanted, err);
     if (status < 0)
         return status;
     status = make ? file_make_directories(wanted, 0755) : 0;

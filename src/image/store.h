@@ -16,6 +16,9 @@ struct store {
     int fd;
 };
 
+/* The path of a store, NULL for the default one; to be freed. */
+int store_name(const char *path, char **ret, struct error *err);
+
 /* Opens the store at `path`, NULL for the default one. Without `make` a missing store is -ENOENT, with err
  * untouched. The caller closes, also after a failure. */
 int store_open(struct store *store, const char *path, bool make, struct error *err);

@@ -1,5 +1,6 @@
 #include "keeper/client.h"
 
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "keeper/wire.h"
 
@@ -158,7 +159,7 @@ int client_state(int fd, struct buffer *ret_json, struct error *err)
                            (struct slice){"", 0}, NULL, 0);
     status = status < 0 ? error_host(err, status, "the keeper went away")
                         : receive_answer(fd, &answer, &body, err);
-    char *text = status == 0 ? json_dumps(answer, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
+    char *text = status == 0 ? json_text(answer, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
     if (text)
         status = buffer_append(ret_json, text, strlen(text));
     free(text);

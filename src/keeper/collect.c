@@ -191,6 +191,11 @@ int collect_open_target_of(const struct spec *spec, struct error *err)
     return fd >= 0 ? fd : error_host(err, -errno, "cannot open the output directory");
 }
 
+static int compare_paths(const void *one, const void *other)
+{
+    return strcmp(((const struct result_file *)one)->path, ((const struct result_file *)other)->path);
+}
+
 int collect_files(int output_fd, int into_fd, const struct limits *limits, struct result *result,
                   struct error *err)
 {
@@ -207,6 +212,9 @@ int collect_files(int output_fd, int into_fd, const struct limits *limits, struc
     int status = take_directory(&self, output_fd, "", 0);
     if (status == -ENOMEM)
         return error_host(err, status, "cannot collect the files");
+    /* File systems list them in an order of their own. */
+    if (result->file_count > 1)
+        qsort(result->files, result->file_count, sizeof *result->files, compare_paths);
     return status < 0 ? status : 0;
 }
 

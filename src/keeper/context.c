@@ -58,10 +58,8 @@ void context_box_started(void *data, struct box *box)
     struct context *context = data;
     int channel = fcntl(box->channel_fd, F_DUPFD_CLOEXEC, 0),
         control = fcntl(box->control_fd, F_DUPFD_CLOEXEC, 0);
-    if (context->options.output) {
-        context->stream_fd[STREAM_STDOUT] = fcntl(box->stdout_fd, F_DUPFD_CLOEXEC, 0);
-        context->stream_fd[STREAM_STDERR] = fcntl(box->stderr_fd, F_DUPFD_CLOEXEC, 0);
-    }
+    context->stream_fd[STREAM_STDOUT] = fcntl(box->stdout_fd, F_DUPFD_CLOEXEC, 0);
+    context->stream_fd[STREAM_STDERR] = fcntl(box->stderr_fd, F_DUPFD_CLOEXEC, 0);
     pthread_mutex_lock(&context->lock);
     context->channel_fd = channel;
     context->control_fd = control;
@@ -102,16 +100,6 @@ void context_box_ended(void *data, struct box *box, struct result *result)
         pthread_mutex_lock(&context->lock);
     }
     pthread_mutex_unlock(&context->lock);
-}
-
-static void box_output(void *data, enum supervise_stream stream, const char *bytes, size_t length)
-{
-    struct context *context = data;
-    pthread_mutex_lock(&context->lock);
-    context->turn.output_us = clock_monotonic_us();
-    pthread_mutex_unlock(&context->lock);
-    if (context->options.output)
-        context->options.output(context->options.data, stream, bytes, length);
 }
 
 static void box_progress(void *data, int64_t elapsed_us, const struct measurement *now)
@@ -156,7 +144,9 @@ static void explain_end(const struct context *context, struct result *result)
 struct supervise_io context_io(struct context *context)
 {
     return (struct supervise_io){.forward_fd = {-1, -1},
-                                 .output = box_output,
+                                 .output = context_streams_output,
+                                 .streams_take = context_streams_take,
+                                 .streams_leave = context_streams_leave,
                                  .progress = box_progress,
                                  .data = context,
                                  .cancel_fd = context->cancel_fd,
@@ -336,7 +326,7 @@ static void stop(struct context *context)
     context->turn = (struct context_turn){0};
     context->signals_open = context->runs = 0;
     context->measured = (struct measurement){0};
-    context->peak_memory_bytes = 0;
+    context->peak_memory_bytes = context->idle_output_bytes = 0;
     cpu_account_put(context->cpu_account);
     context->cpu_account =
         cpu_account_new(context->options.bill); /* without memory nothing is charged, and all else goes on */
@@ -389,6 +379,7 @@ struct context *context_make(struct spec *spec, const struct policy *policy,
                                 .stream_fd = {-1, -1},
                                 .target_fd = -1,
                                 .cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+                                .streams_lock = PTHREAD_MUTEX_INITIALIZER,
                                 .lock = PTHREAD_MUTEX_INITIALIZER};
     cpu_bill_hold(context->options.bill);
     context->cpu_account = cpu_account_new(context->options.bill);
@@ -398,11 +389,7 @@ struct context *context_make(struct spec *spec, const struct policy *policy,
         context->options.idle_ms = CONTEXT_IDLE_DEFAULT_MS;
     if (context->options.runs_max <= 0)
         context->options.runs_max = CONTEXT_RUNS_DEFAULT;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&context->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    thread_condition_init(&context->changed);
     return context;
 }
 
@@ -490,9 +477,12 @@ void context_close(struct context *context)
     pthread_mutex_lock(&context->lock);
     context->is_closed = true;
     bool is_needed = context->forks > 0;
+    if (is_needed) /* the kernel ends the forks of a box with it: its init goes with the last of them, all
+                      else now */
+        context_end(context, CAUSE_cancelled, "it was closed");
     pthread_mutex_unlock(&context->lock);
     if (is_needed)
-        return; /* the kernel ends the forks of a box with it: it goes with the last of them */
+        return;
     stop(context);
     scope_close_fd(&context->cancel_fd);
     scope_close_fd(&context->target_fd);
@@ -502,6 +492,7 @@ void context_close(struct context *context)
         context_release(context->parent);
     cpu_account_put(context->cpu_account);
     cpu_bill_put(context->options.bill);
+    pthread_mutex_destroy(&context->streams_lock);
     pthread_mutex_destroy(&context->lock);
     pthread_cond_destroy(&context->changed);
     free(context);

@@ -50,9 +50,10 @@ struct context_options {
     int64_t idle_ms;     /* 0: 15 minutes without a run; then it ends by itself */
     int runs_max;        /* 0: 20 */
     bool is_for_others;  /* it never gets anybody's code: its forks are other people's */
-    /* What programs and C code in the box write to descriptors 1 and 2, outside the protocol; called from
-     * another thread. May be NULL. */
-    void (*output)(void *data, enum supervise_stream stream, const char *bytes, size_t length);
+    /* What programs and C code in the box write to descriptors 1 and 2, outside the protocol. `is_runs`: in
+     * its place among the events of the run under way, by the thread that waits in context_run; else between
+     * runs, by another. May be NULL. */
+    void (*output)(void *data, enum supervise_stream stream, struct slice bytes, bool is_runs);
     /* Called five times a second while a run is under way, by the thread that waits in context_run. May be
      * NULL. */
     void (*watch)(void *data, const struct context_usage *usage);
@@ -70,8 +71,9 @@ struct context_outcome {
     enum runner_status status;
     int exit_code;
     int64_t duration_us;
-    /* exit: it ended by itself, if with an exception; cancelled: context_interrupt ended it; wall_time,
-     * cpu_time: it reached that limit; anything else only with `died`. */
+    /* exit: it ended by itself, if with an exception; pids, disk: with one, after it was refused more of
+     * that; cancelled: context_interrupt ended it; wall_time, cpu_time, output: it reached that limit;
+     * anything else only with `died`. */
     enum cause cause;
     bool timed_out; /* wall_time or cpu_time */
     /* Over the output limit, by what it was; and together. */

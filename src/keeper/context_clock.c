@@ -53,6 +53,18 @@ int context_interrupt(struct context *context)
     return status < 0 ? status : has_run;
 }
 
+struct measurement context_clock_measure(const struct context *context, bool *ret_is_exact)
+{
+    struct box *box = context->box;
+    struct measurement now = context->measured;
+    bool is_exact = box && !box->engine->in_directory && !box->is_watched;
+    if (is_exact)
+        box->engine->measure(box, &now);
+    if (ret_is_exact)
+        *ret_is_exact = is_exact;
+    return now;
+}
+
 static int64_t cpu_used_us(const struct context *context)
 {
     const struct context_turn *turn = &context->turn;
@@ -84,11 +96,23 @@ static void interrupt_at_limit(struct context *context, enum cause cause, int64_
 static void kill_at_limit(struct context *context)
 {
     const struct context_turn *turn = &context->turn;
-    enum limit_field field = turn->cause == CAUSE_wall_time ? LIMIT_wall : LIMIT_cpu;
+    enum limit_field field = turn->cause == CAUSE_wall_time  ? LIMIT_wall
+                             : turn->cause == CAUSE_cpu_time ? LIMIT_cpu
+                                                             : LIMIT_output_limit;
+    int64_t limit = field == LIMIT_wall  ? turn->wall_ms
+                    : field == LIMIT_cpu ? turn->cpu_ms
+                                         : context->limits.value[LIMIT_output_limit];
     char value[32];
     context_end(context, turn->cause, "%s: %s is %s; the run went on after it was interrupted",
                 cause_meanings[turn->cause], limit_rows[field].name,
-                limit_format(field, field == LIMIT_wall ? turn->wall_ms : turn->cpu_ms, value, sizeof value));
+                limit_format(field, limit, value, sizeof value));
+}
+
+void context_clock_flooded(struct context *context)
+{
+    struct context_turn *turn = &context->turn;
+    if (turn->is_busy && turn->run && turn->cause == CAUSE_exit && !context->is_ending)
+        interrupt_at_limit(context, CAUSE_output, clock_monotonic_us());
 }
 
 void context_clock_look(struct context *context)
@@ -103,7 +127,11 @@ void context_clock_look(struct context *context)
         if (now_us >= turn->kill_us)
             kill_at_limit(context);
     } else if (now_us - turn->started_us >= turn->wall_ms * 1000) {
-        interrupt_at_limit(context, CAUSE_wall_time, now_us);
+        /* Who was kept from looking for long finds more than one limit broken. CPU time is the nearer cause:
+         * waiting alone does not use it up. */
+        context->measured = context_clock_measure(context, NULL);
+        bool is_cpu_spent = cpu_used_us(context) >= turn->cpu_ms * 1000;
+        interrupt_at_limit(context, is_cpu_spent ? CAUSE_cpu_time : CAUSE_wall_time, now_us);
     } else if (cpu_used_us(context) >= turn->cpu_ms * 1000) {
         interrupt_at_limit(context, CAUSE_cpu_time, now_us);
     }

@@ -37,7 +37,7 @@ static int send_order(void *data, const int *fds, size_t count)
     struct context *parent = asking->parent;
     scope_buffer frame = {0};
     int abi = asking->has_scope ? landlock_abi() : 0;
-    int status = runner_write_fork(&frame, abi > 0 ? abi : 0, true);
+    int status = runner_write_fork(&frame, abi > 0 ? abi : 0, RUNNER_AWAITED);
     /* It is small, and the runner waits for nothing else: it goes into the socket at once, or never. */
     return status < 0 ? status
                       : process_send_many(parent->channel_fd, frame.data, (uint32_t)frame.length, fds, count);

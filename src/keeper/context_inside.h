@@ -1,6 +1,7 @@
 /* The inside of a context, for the files that make it up: context.c (the box: opened, restarted, closed),
  * context_run.c (the conversation with the runner), context_clock.c (time, CPU, idleness, interrupts),
- * context_fork.c (copies of it), context_exec.c (commands beside its interpreter). */
+ * context_streams.c (what comes beside it), context_fork.c (copies of it), context_exec.c (commands beside
+ * its interpreter). */
 #pragma once
 
 #include "keeper/context.h"
@@ -21,8 +22,9 @@ struct context_turn {
     bool has_cpu_base;
     int64_t cpu_base_us;
     int64_t cpu_begun_us; /* measured when the run began, not a moment before or after */
-    enum cause cause;     /* the limit that it reached; CAUSE_exit: none */
-    int64_t kill_us;      /* when it is ended, if it did not listen */
+    int64_t pids_refused_begun;
+    enum cause cause; /* the limit that it reached; CAUSE_exit: none */
+    int64_t kill_us;  /* when it is ended, if it did not listen */
     int64_t output_us;
     double fraction;
     char text[CONTEXT_TEXT_MAX];
@@ -42,7 +44,8 @@ struct context {
     struct context *parent; /* that it was forked from, and whose spec it shares, unless it has its own */
     bool shares_spec;
     int64_t next_wall_ms, next_cpu_ms; /* of the next run; 0: as usual */
-    int stream_fd[STREAM_COUNT];       /* copies of the box's own, to see whether something is in them */
+    int stream_fd[STREAM_COUNT];       /* copies of the box's own; -1: not there, or at its end */
+    pthread_mutex_t streams_lock; /* held by who reads them: a run all the time, its thread between runs */
 
     /* What follows is under the lock. */
     pthread_mutex_t lock;
@@ -61,7 +64,8 @@ struct context {
     int64_t started_us, idle_since_us;
     struct measurement measured;
     int64_t peak_memory_bytes, samples;
-    bool is_ending; /* by us: the reason is kept, for the result can only say "cancelled" */
+    int64_t idle_output_bytes; /* since the last run */
+    bool is_ending;            /* by us: the reason is kept, for the result can only say "cancelled" */
     enum cause ending_cause;
     char ending_detail[384];
     int status;
@@ -92,6 +96,17 @@ void context_release(struct context *context);
 /* Waits for `changed` until then; false when that time has come. Called with the lock held. */
 bool context_wait(struct context *context, int64_t until_us);
 
+/* For the supervisor: what comes while no run reads. */
+bool context_streams_take(void *context);
+void context_streams_leave(void *context);
+void context_streams_output(void *context, enum supervise_stream stream, const char *bytes, size_t length);
+
+/* What programs have written by now; each piece is handed to `hear`, without waiting. By who holds the
+ * streams. */
+void context_streams_read(struct context *context,
+                          void (*hear)(void *data, enum supervise_stream stream, struct slice bytes),
+                          void *data);
+
 /* Until the box is gone, as long as that may take. With the lock held. */
 void context_wait_for_end(struct context *context);
 
@@ -102,8 +117,15 @@ int context_read(struct context *context, struct error *err);
 void context_end(struct context *context, enum cause cause, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* At this moment, where that is only a look into the box's group (`ret_is_exact`, may be NULL); else when it
+ * was measured last. With the lock held. */
+struct measurement context_clock_measure(const struct context *context, bool *ret_is_exact);
+
 /* What the supervisor measured. Takes the lock. */
 void context_clock_sample(struct context *context, const struct measurement *now);
+
+/* The run under way has said far more than it may: it is interrupted, and ended if that does not help. */
+void context_clock_flooded(struct context *context);
 
 /* Does what time and CPU ask for: an interrupt, a kill, the end of an idle context. With the lock held. */
 void context_clock_look(struct context *context);

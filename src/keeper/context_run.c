@@ -8,16 +8,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-enum {
-    WATCH_US = 200000,
-    DRY_PAUSE_US = 100,
-    DRY_TRIES = 500,
-};
+enum { WATCH_US = 200000, READS_AT_ONCE = 16 };
 
 /* Where a conversation is. */
 struct talk {
@@ -26,9 +20,10 @@ struct talk {
     enum runner_event_kind answer;
     void (*event)(void *data, const struct runner_event *event);
     void *data;
-    int64_t seen_bytes, watched_us;
+    int64_t seen_bytes, said_bytes, watched_us; /* that were told, and all */
     int results;
     struct context_outcome *outcome;
+    struct context *context;
 };
 
 int context_read(struct context *context, struct error *err)
@@ -78,6 +73,12 @@ static bool passes(struct context *context, struct runner_event *event, struct t
         return true;
     int64_t limit = context->limits.value[LIMIT_output_limit], left = limit - talk->seen_bytes;
     size_t length = event->body.length, kept = 0;
+    talk->said_bytes += (int64_t)length;
+    if (talk->said_bytes > supervise_flood_bytes(limit)) {
+        pthread_mutex_lock(&context->lock);
+        context_clock_flooded(context);
+        pthread_mutex_unlock(&context->lock);
+    }
     bool is_one_too_many = event->kind == RUNNER_result && talk->results++ >= RUNNER_RESULTS_MAX;
     if ((int64_t)length <= left && !is_one_too_many) {
         talk->seen_bytes += (int64_t)length;
@@ -122,13 +123,33 @@ static void note(struct context *context, const struct runner_event *event)
     pthread_mutex_unlock(&context->lock);
 }
 
+/* What programs of the run have written; behind a question there is no run. */
+static void hear_stream(void *data, enum supervise_stream stream, struct slice bytes)
+{
+    struct talk *talk = data;
+    struct context *context = talk->context;
+    struct runner_event event = {
+        .kind = stream == STREAM_STDOUT ? RUNNER_stdout : RUNNER_stderr, .run = -1, .body = bytes};
+    if (talk->answer != RUNNER_end) {
+        context_streams_output(context, stream, bytes.data, bytes.length);
+        return;
+    }
+    note(context, &event);
+    if (passes(context, &event, talk) && context->options.output)
+        context->options.output(context->options.data, stream, event.body, true);
+}
+
 /* True when it is what was waited for. */
 static bool take_event(struct context *context, struct runner_event *event, struct talk *talk)
 {
+    bool is_answer =
+        event->kind == talk->answer && (talk->answer != RUNNER_end || event->run == context->run);
+    if (is_answer) /* what programs wrote before they ended is in the pipes by now, and belongs to the run */
+        context_streams_read(context, hear_stream, talk);
     note(context, event);
     if (passes(context, event, talk) && talk->event)
         talk->event(talk->data, event);
-    if (event->kind != talk->answer || (talk->answer == RUNNER_end && event->run != context->run))
+    if (!is_answer)
         return false;
     talk->outcome->status = event->status;
     talk->outcome->exit_code = event->exit_code;
@@ -155,26 +176,40 @@ static int look(struct context *context, struct talk *talk)
     return wait_ms;
 }
 
-/* 0 when it was answered; what it broke, when the runner is of no use any more. */
+/* All that the runner has said by now. 1: the answer is among it; 0: it is not; a negative errno: what the
+ * runner broke.
+ */
+static int hear_runner(struct context *context, struct talk *talk, struct error *reason)
+{
+    int status = 1;
+    for (int reads = 0; reads < READS_AT_ONCE && status > 0; reads++) {
+        struct runner_event event;
+        while ((status = runner_reader_next(&context->reader, &event, reason)) > 0)
+            if (take_event(context, &event, talk))
+                return 1;
+        if (status == 0)
+            status = context_read(context, reason);
+    }
+    return status < 0 ? status : 0;
+}
+
+/* 0 when it was answered; a negative errno when the runner is of no use any more. */
 static int converse(struct context *context, struct talk *talk, struct error *reason)
 {
     for (;;) {
-        struct runner_event event;
-        int status;
-        while ((status = runner_reader_next(&context->reader, &event, reason)) > 0)
-            if (take_event(context, &event, talk))
-                return 0;
+        int status = hear_runner(context, talk, reason);
+        if (status != 0)
+            return status < 0 ? status : 0;
+        context_streams_read(context, hear_stream, talk);
         int wait_ms = look(context, talk);
         bool is_sent = talk->sent == talk->frame->length;
-        struct pollfd polled = {.fd = context->channel_fd,
-                                .events = (short)(POLLIN | (is_sent ? 0 : POLLOUT))};
-        if (status == 0 && poll(&polled, 1, wait_ms) < 0 && errno != EINTR)
-            status = -errno;
-        if (status == 0)
-            status = write_some(context, talk);
-        if (status == 0)
-            status = context_read(context, reason);
-        if (status < 0)
+        struct pollfd polled[] = {
+            {.fd = context->channel_fd, .events = (short)(POLLIN | (is_sent ? 0 : POLLOUT))},
+            {.fd = context->stream_fd[STREAM_STDOUT], .events = POLLIN},
+            {.fd = context->stream_fd[STREAM_STDERR], .events = POLLIN}};
+        if (poll(polled, sizeof polled / sizeof *polled, wait_ms) < 0 && errno != EINTR)
+            return -errno;
+        if ((status = write_some(context, talk)) < 0)
             return status;
     }
 }
@@ -222,17 +257,6 @@ static void wait_for_signals(struct context *context)
         context_end(context, CAUSE_host_failure, "an interrupt was not confirmed");
 }
 
-/* At this moment, where that is only a look into the box's group; else when it was measured last. With the
- * lock held. */
-static struct measurement measure_now(const struct context *context)
-{
-    struct box *box = context->box;
-    struct measurement now = context->measured;
-    if (box && !box->engine->in_directory && !box->is_watched)
-        box->engine->measure(box, &now);
-    return now;
-}
-
 static int64_t total_cpu_us(const struct context *context, const struct measurement *now)
 {
     const struct result_usage *end = context->is_over && context->result ? &context->result->usage : NULL;
@@ -242,7 +266,7 @@ static int64_t total_cpu_us(const struct context *context, const struct measurem
 struct cpu_account *context_cpu_account(struct context *context)
 {
     pthread_mutex_lock(&context->lock);
-    struct measurement now = measure_now(context);
+    struct measurement now = context_clock_measure(context, NULL);
     cpu_account_note(context->cpu_account, total_cpu_us(context, &now), false);
     struct cpu_account *account = cpu_account_hold(context->cpu_account);
     pthread_mutex_unlock(&context->lock);
@@ -252,7 +276,7 @@ struct cpu_account *context_cpu_account(struct context *context)
 int64_t context_settle(struct context *context)
 {
     pthread_mutex_lock(&context->lock);
-    struct measurement now = measure_now(context);
+    struct measurement now = context_clock_measure(context, NULL);
     cpu_account_note(context->cpu_account, total_cpu_us(context, &now), false);
     cpu_account_settle(context->cpu_account);
     int64_t memory_bytes = context->is_over ? 0 : now.memory_bytes;
@@ -263,7 +287,7 @@ int64_t context_settle(struct context *context)
 static void count_usage(const struct context *context, struct context_outcome *outcome)
 {
     const struct result *result = context->is_over ? context->result : NULL;
-    struct measurement now = measure_now(context);
+    struct measurement now = context_clock_measure(context, NULL);
     int64_t cpu_us = total_cpu_us(context, &now);
     outcome->pids = now.pids;
     outcome->disk_bytes = now.disk_bytes;
@@ -293,11 +317,13 @@ static int begin(struct context *context, int64_t run, struct error *err)
                    context->options.runs_max);
         status = -EBUSY;
     } else {
-        struct measurement now = run ? measure_now(context) : (struct measurement){0};
+        bool is_exact = false;
+        struct measurement now = run ? context_clock_measure(context, &is_exact) : (struct measurement){0};
         int64_t now_us = clock_monotonic_us();
         int64_t wall_ms = run ? context->next_wall_ms : 0, cpu_ms = run ? context->next_cpu_ms : 0;
         context->next_wall_ms = context->next_cpu_ms = 0;
         context->runs += run != 0;
+        context->idle_output_bytes = 0;
         if (run)
             cpu_account_begin(context->cpu_account, now.cpu_user_us + now.cpu_system_us);
         context->turn =
@@ -308,11 +334,25 @@ static int begin(struct context *context, int64_t run, struct error *err)
                                   .wall_ms = wall_ms ? wall_ms : context->limits.value[LIMIT_wall],
                                   .cpu_ms = cpu_ms ? cpu_ms : context->limits.value[LIMIT_cpu],
                                   .cpu_begun_us = now.cpu_user_us + now.cpu_system_us,
+                                  .pids_refused_begun = now.pids_refused,
+                                  .has_cpu_base = is_exact,
+                                  .cpu_base_us = now.cpu_user_us + now.cpu_system_us,
                                   .cause = CAUSE_exit,
                                   .fraction = -1};
     }
     pthread_mutex_unlock(&context->lock);
     return status;
+}
+
+/* As of a program that ends with an error: what it was refused is the reason. */
+static enum cause cause_of_failure(const struct context *context, const struct context_outcome *outcome)
+{
+    struct measurement now = context_clock_measure(context, NULL);
+    if (outcome->status != RUNNER_STATUS_error || !context->turn.run)
+        return CAUSE_exit;
+    return now.pids_refused > context->turn.pids_refused_begun ? CAUSE_pids
+           : now.disk_is_full                                  ? CAUSE_disk
+                                                               : CAUSE_exit;
 }
 
 static void finish(struct context *context, struct context_outcome *outcome)
@@ -323,6 +363,8 @@ static void finish(struct context *context, struct context_outcome *outcome)
         outcome->cause = turn->cause;
     else if (!outcome->died && turn->interrupt_sent && outcome->status == RUNNER_STATUS_interrupted)
         outcome->cause = CAUSE_cancelled;
+    else if (!outcome->died)
+        outcome->cause = cause_of_failure(context, outcome);
     outcome->timed_out = outcome->cause == CAUSE_wall_time || outcome->cause == CAUSE_cpu_time;
     if (turn->run)
         count_usage(context, outcome);
@@ -333,28 +375,17 @@ static void finish(struct context *context, struct context_outcome *outcome)
     pthread_mutex_unlock(&context->lock);
 }
 
-/* What programs wrote before they ended is in the box's pipes when the runner says that the run is over: the
- * other thread is given the time to read it, so that it counts as this run's. */
-static void let_streams_dry(struct context *context)
-{
-    for (int i = 0; i < STREAM_COUNT; i++) {
-        const struct timespec pause = {.tv_nsec = DRY_PAUSE_US * 1000};
-        int left = 0;
-        for (int tries = 0; tries < DRY_TRIES && context->stream_fd[i] >= 0 &&
-                            ioctl(context->stream_fd[i], FIONREAD, &left) == 0 && left > 0;
-             tries++)
-            nanosleep(&pause, NULL);
-    }
-}
-
 static void hold_talk(struct context *context, struct talk *talk)
 {
     struct error reason = {0};
+    talk->context = context;
     talk->watched_us = clock_monotonic_us();
-    if (converse(context, talk, &reason) < 0)
+    pthread_mutex_lock(&context->streams_lock);
+    if (converse(context, talk, &reason) < 0) {
         die(context, &reason, talk->outcome);
-    else
-        let_streams_dry(context);
+        context_streams_read(context, hear_stream, talk);
+    }
+    pthread_mutex_unlock(&context->streams_lock);
     finish(context, talk->outcome);
 }
 

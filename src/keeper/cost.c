@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "keeper/record.h"
 #include "keeper/run.h"
@@ -112,7 +113,7 @@ static void write_figures(const json_t *figures)
     char path[450], unfinished[480];
     costs_path(path, sizeof path);
     snprintf(unfinished, sizeof unfinished, "%s.%d", path, (int)gettid());
-    scope_free char *text = json_dumps(figures, JSON_INDENT(1));
+    scope_free char *text = json_text(figures, JSON_INDENT(1));
     scope_fd fd = text ? open(unfinished, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644) : -1;
     if (fd < 0)
         return;

@@ -1,6 +1,6 @@
 #include "keeper/cpu_account.h"
 
-#include "base/clock.h"
+#include "base/condition.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -5,7 +5,7 @@
 #include "base/scope.h"
 #include "keeper/data_directory.h"
 #include "keeper/door.h"
-#include "os/capabilities.h"
+#include "os/privileges.h"
 #include "os/process.h"
 
 #include <errno.h>
@@ -15,8 +15,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -36,42 +34,6 @@ struct child {
     int door_fd;
     int64_t started_us;
 };
-
-/* Beside this program, as it is after a build, or in `installed`, as seen from there. Its own folder comes
- * back in `self`. */
-static int open_beside(const char *installed, const char *name, int flags, char self[PATH_MAX])
-{
-    const char *const places[] = {"", installed};
-    char path[PATH_MAX + 64];
-    ssize_t length = readlink("/proc/self/exe", self, PATH_MAX - 1);
-    if (length <= 0)
-        return -errno;
-    self[length] = '\0';
-    *strrchr(self, '/') = '\0';
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        snprintf(path, sizeof path, "%s/%s%s", self, places[i], name);
-        int fd = open(path, flags | O_CLOEXEC);
-        if (fd >= 0)
-            return fd;
-    }
-    return -ENOENT;
-}
-
-int front_find_program(const char *name, struct error *err)
-{
-    char self[PATH_MAX];
-    int fd = open_beside("../libexec/cloche/", name, O_RDONLY, self);
-    if (fd == -ENOENT)
-        return error_host(err, fd, "%s is neither in %s nor in %s/../libexec/cloche", name, self, self);
-    return fd < 0 ? error_host(err, fd, "cannot find this program") : fd;
-}
-
-int front_find_directory(const char *name)
-{
-    char self[PATH_MAX];
-    int fd = open_beside("../share/cloche/", name, O_RDONLY | O_DIRECTORY, self);
-    return fd < 0 ? -1 : fd;
-}
 
 int front_copy_file(const char *path, const char *field, struct error *err)
 {
@@ -117,22 +79,6 @@ static int place_descriptors(const struct front *front, int door_fd, int *progra
     return process_close_all_but(kept, sizeof kept / sizeof *kept);
 }
 
-static int give_up_privileges(uid_t owner)
-{
-    const struct rlimit no_core = {0, 0};
-    int status = 0;
-    if (geteuid() == 0) {
-        status = capabilities_drop_bounding();
-        if (status == 0)
-            status = process_take_ids(owner, owner);
-    }
-    if (status == 0)
-        status = capabilities_drop_all();
-    if (status == 0 && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || setrlimit(RLIMIT_CORE, &no_core) < 0))
-        status = -errno;
-    return status;
-}
-
 static void become_server(const struct front *front, const char *place, int door_fd, uid_t owner,
                           int report_fd)
 {
@@ -142,7 +88,7 @@ static void become_server(const struct front *front, const char *place, int door
     char *const environment[] = {(char *)(uintptr_t) "LANG=C.UTF-8", NULL};
     int status = place_descriptors(front, door_fd, &program_fd, &report_fd);
     if (status == 0)
-        status = give_up_privileges(owner);
+        status = privileges_give_up(geteuid() == 0, owner);
     umask(077);
     setsid(); /* Ctrl-C is for the keeper, which lets it finish */
     if (chdir("/") < 0 && status == 0)

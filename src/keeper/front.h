@@ -42,13 +42,6 @@ struct front {
     struct stat keys_version;
 };
 
-/* Opens a program of ours, such as cloche-server: beside this one, or where it is installed. */
-int front_find_program(const char *name, struct error *err);
-
-/* Opens a directory of files that are installed with us: beside this program, or below share. -1: it is not
- * there. */
-int front_find_directory(const char *name);
-
 /* A copy of a file in memory that its reader needs no rights for. path NULL: -1, without an error. */
 int front_copy_file(const char *path, const char *field, struct error *err);
 

@@ -94,8 +94,10 @@ int kind_of_spec(const struct spec *spec, const struct kind_terms *terms)
     const char *language = language_of_spec(terms->languages, spec);
     if (spec->vet == VET_restricted) /* it is run by something else than code is */
         return -1;
-    if (!language || strcmp(spec->image, terms->image) != 0 || !spec->has_code || spec->command.count ||
-        spec->working_directory || !grants_fit(spec))
+    if (!language || !spec->has_code || spec->command.count || spec->working_directory || !grants_fit(spec))
+        return -1;
+    if (spec->isolation == ISOLATION_PROCESS &&
+        strcmp(spec->image, "host") != 0) /* it has no root of its own */
         return -1;
     for (int i = 0; i < KIND_COUNT; i++)
         if (strcmp(kinds[i].language, language) == 0 && kinds[i].isolation == spec->isolation)

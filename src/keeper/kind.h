@@ -26,10 +26,10 @@ int kind_by_name(const char *name);
 /* What the boxes of a pool are like. */
 struct kind_terms {
     const struct language_table *languages;
-    const char *image;
     const struct limits *usual;   /* of a box that waits */
     const struct limits *highest; /* that one can be given */
 };
 
-/* The kind whose boxes can run this spec, which must be validated, as in a cold one; -1: none. */
+/* The kind whose boxes, of the spec's own image, can run this spec, which must be validated, as in a cold
+ * one; -1: none. */
 int kind_of_spec(const struct spec *spec, const struct kind_terms *terms);

@@ -3,19 +3,49 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "keeper/collect.h"
+#include "os/directory.h"
 #include "os/process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { END_MS = 5000 };
+
+/* Inputs are copied for a box that has a user of its own, and no limit of the box is for them. */
+static bool inputs_are_small(const struct spec *spec)
+{
+    enum { MOST_BYTES = 1 << 20 };
+    int64_t bytes = 0;
+    for (size_t i = 0; i < spec->grant_count; i++) {
+        struct stat what;
+        if (spec->grants[i].kind != GRANT_INPUT)
+            continue;
+        if (stat(spec->grants[i].host_path, &what) < 0 || !S_ISREG(what.st_mode))
+            return false;
+        bytes += what.st_size < MOST_BYTES ? what.st_size : MOST_BYTES + 1;
+    }
+    return bytes <= MOST_BYTES;
+}
+
+/* The memory of a box must be enough for its files, which are part of it then. And it must be a group that
+ * counts them: what only a mapping or a message holds cannot be seen from outside. */
+static bool fits_into_memory(const struct lease *lease)
+{
+    const int64_t *limit = lease->limits.value;
+    const struct box *box = &lease->box;
+    bool is_counted =
+        !box->engine->uses_groups || (box->cgroups && cgroup_layout_has(box->cgroups, CGROUP_MEMORY));
+    return is_counted && limit[LIMIT_disk] <= limit[LIMIT_memory] / 2 &&
+           (!lease->record.identity.has_uid || inputs_are_small(lease->box.spec)) &&
+           record_fits_into_memory(limit[LIMIT_disk], limit[LIMIT_inodes]);
+}
 
 int lease_open(struct lease *lease, const struct lease_terms *terms, struct error *err)
 {
@@ -39,7 +69,7 @@ int lease_open(struct lease *lease, const struct lease_terms *terms, struct erro
         limit[LIMIT_cpu] = terms->lifetime_ms * (limit[LIMIT_cpus] / 1000 + 1);
     }
     if (box->engine->in_directory)
-        record_name_directory(&lease->record);
+        record_name_directory(&lease->record, terms->limits_stay && fits_into_memory(lease));
     return 0;
 }
 
@@ -57,19 +87,6 @@ static bool wait_for_end(const struct box *box)
     return ended > 0;
 }
 
-static bool has_entries(int directory_fd)
-{
-    scope_fd own = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    char space[1024];
-    /* At least "." and ".."; what is third is an entry. */
-    struct dirent64 *first = (struct dirent64 *)space;
-    ssize_t length = own < 0 ? -1 : getdents64(own, space, sizeof space);
-    int count = 0;
-    for (ssize_t at = 0; at < length; at += first->d_reclen, count++)
-        first = (struct dirent64 *)(space + at);
-    return length < 0 || count > 2;
-}
-
 int lease_collect(struct lease *lease, int target_fd, struct result *result, struct error *err)
 {
     if (lease->box.scratch_fd < 0)
@@ -79,7 +96,7 @@ int lease_collect(struct lease *lease, int target_fd, struct result *result, str
     if (output < 0)
         return result_add_omission(result, ".", "the output directory cannot be opened");
     /* Nobody is to change what we look at: if it may still run, it has made nothing or is waited for. */
-    if (lease->box.is_ending && !has_entries(output))
+    if (directory_is_empty(output))
         return 0;
     if (lease->box.is_ending && !wait_for_end(&lease->box))
         return result_add_omission(result, ".", "the box did not end");

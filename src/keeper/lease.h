@@ -20,6 +20,7 @@ struct lease_terms {
     const struct cgroup_layout *cgroups;
     const struct limits *limits;
     int64_t lifetime_ms; /* 0: the limits of wall and CPU time are for the whole; else this is */
+    bool limits_stay;    /* they are those of the run that it is for, and its only one */
 };
 
 /* Takes a record and fills the box in; nothing runs yet. */

@@ -1,6 +1,6 @@
 #include "keeper/lineage.h"
 
-#include "base/clock.h"
+#include "base/condition.h"
 #include "base/scope.h"
 #include "base/thread.h"
 
@@ -11,7 +11,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 1000, RETRY_MS = 1000 /* after a zygote that failed */ };
+/* After a zygote that failed; what fails again and again, because the image lacks the language, is tried less
+ * and less often. */
+enum { LOOK_MS = 1000, RETRY_MS = 1000, RETRIES_SOON = 5, RETRY_MOST_MS = 60000 };
 
 struct origin {
     struct origin *next;
@@ -140,17 +142,25 @@ static bool must_rotate(const struct lineage *lineage, const struct origin *orig
            clock_monotonic_us() - origin->opened_us > lineage->terms.rotate_ms * 1000;
 }
 
+static int pause_ms(int failures)
+{
+    int doublings = failures > RETRIES_SOON ? failures - RETRIES_SOON : 0;
+    return doublings < 6 ? RETRY_MS << doublings : RETRY_MOST_MS;
+}
+
 /* Beside, because it takes long. */
 static void *keep_a_zygote(void *data)
 {
     struct lineage *lineage = data;
+    int failures = 0; /* in a row */
     pthread_mutex_lock(&lineage->lock);
     while (!lineage->is_closing) {
         struct origin *origin = current(lineage);
         int wait_ms = LOOK_MS;
         if (!origin || must_rotate(lineage, origin)) {
             pthread_mutex_unlock(&lineage->lock);
-            wait_ms = add_zygote(lineage) < 0 ? RETRY_MS : 0;
+            failures = add_zygote(lineage) < 0 ? failures + 1 : 0;
+            wait_ms = failures ? pause_ms(failures) : 0;
             pthread_mutex_lock(&lineage->lock);
         }
         if (wait_ms && !lineage->is_closing)
@@ -201,7 +211,8 @@ static void release(struct lineage *lineage, struct origin *origin, bool was_mad
     close_all(finished);
 }
 
-int lineage_fork(struct lineage *lineage, enum fork_haste haste, struct spare **ret, struct error *err)
+/* That is forked now, for one fork more; NULL: there is none. */
+static struct origin *hold_current(struct lineage *lineage)
 {
     pthread_mutex_lock(&lineage->lock);
     struct origin *origin = current(lineage);
@@ -211,10 +222,32 @@ int lineage_fork(struct lineage *lineage, enum fork_haste haste, struct spare **
             pthread_cond_broadcast(&lineage->changed);
     }
     pthread_mutex_unlock(&lineage->lock);
+    return origin;
+}
+
+int lineage_fork(struct lineage *lineage, enum runner_haste haste, struct spare **ret, struct error *err)
+{
+    struct origin *origin = hold_current(lineage);
     if (!origin)
         return error_host(err, -EAGAIN, "there is no zygote yet");
     int status = spare_make(lineage->terms.kind, origin->zygote, lineage->terms.usual, haste,
                             lineage->terms.languages, ret, err);
+    if (status == 0)
+        (*ret)->origin = origin;
+    else
+        release(lineage, origin, false);
+    return status;
+}
+
+int lineage_make_place(struct lineage *lineage, struct spare **ret, struct error *err)
+{
+    struct origin *origin = hold_current(lineage);
+    if (!origin)
+        return error_host(err, -EAGAIN, "there is no zygote yet");
+    int status = zygote_can_make_places(origin->zygote)
+                     ? spare_make_place(lineage->terms.kind, origin->zygote, lineage->terms.usual,
+                                        lineage->terms.languages, ret, err)
+                     : -EAGAIN;
     if (status == 0)
         (*ret)->origin = origin;
     else

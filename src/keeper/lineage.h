@@ -29,7 +29,10 @@ int lineage_open(const struct lineage_terms *terms, struct lineage **ret, struct
 bool lineage_is_ready(struct lineage *lineage);
 
 /* A fork of the current one. -EAGAIN: there is none yet. */
-int lineage_fork(struct lineage *lineage, enum fork_haste haste, struct spare **ret, struct error *err);
+int lineage_fork(struct lineage *lineage, enum runner_haste haste, struct spare **ret, struct error *err);
+
+/* The same in two steps: see spare_make_place. -EAGAIN: such zygotes make none. */
+int lineage_make_place(struct lineage *lineage, struct spare **ret, struct error *err);
 
 /* Its zygote is retired and another is there: when such a spare goes, the zygote can. */
 bool lineage_is_old(struct lineage *lineage, const struct spare *spare);

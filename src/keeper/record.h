@@ -32,8 +32,11 @@ void record_state_path(char *into, size_t size);
 /* Takes a free number; sweeps one leftover if it meets any. */
 int record_take(struct record *ret, struct error *err);
 
+/* Is there room for the files of a box with these limits where files are in memory? */
+bool record_fits_into_memory(int64_t disk_bytes, int64_t inodes);
+
 /* Names the private directory of the box; identity.make_directory makes it, when its engine comes to it. */
-void record_name_directory(struct record *record);
+void record_name_directory(struct record *record, bool in_memory);
 int record_make_directory(struct record *record, struct error *err);
 
 /* Removes the directory and the record. Accepts a half-made one, and one that is given back already. A

@@ -94,7 +94,8 @@ static int run_step(const struct run *run, const struct step *step, struct resul
                                                   .image = run->image,
                                                   .cgroups = &run->cgroups,
                                                   .limits = step->limits,
-                                                  .lifetime_ms = step->io->lifetime_ms},
+                                                  .lifetime_ms = step->io->lifetime_ms,
+                                                  .limits_stay = !step->io->lifetime_ms},
                             err);
     struct box *box = &lease.box;
     box->wants_channel = step->io->with_channel;
@@ -461,7 +462,7 @@ int keeper_run_validated(struct spec *spec, const struct policy *policy, const s
     if (target < 0 && (spec->output_directory || spec->output_fd >= 0))
         return target;
     run.target_fd = target;
-    if (!engine_of(spec->isolation)->in_directory)
+    if (engine_of(spec->isolation)->uses_groups)
         cgroup_layout_find(&run.cgroups);
     struct result *result = result_new();
     if (!result)

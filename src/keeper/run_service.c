@@ -1,6 +1,7 @@
 #include "keeper/run_service.h"
 
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "base/sha256.h"
 #include "keeper/handed.h"
@@ -53,7 +54,7 @@ static void tell_progress(void *data, int64_t elapsed_us, const struct measureme
 static void tell_shown(void *data, const json_t *item)
 {
     struct progress *progress = data;
-    scope_free char *text = json_dumps(item, JSON_COMPACT);
+    scope_free char *text = json_text(item, JSON_COMPACT);
     if (text)
         wire_send_begin(progress->order->fd, json_pack("{s:b}", "shown", true),
                         (struct slice){text, strlen(text)}, &progress->unsent);
@@ -111,6 +112,8 @@ static int begin_result(const struct run_order *order, const struct result *resu
     bool wants_json = json_is_true(json_object_get(order->request, "json"));
     char *text =
         wants_json ? result_to_json(result, json_is_true(json_object_get(order->request, "pretty"))) : NULL;
+    if (wants_json && !text)
+        return -ENOMEM;
     int status = wire_send_begin(order->fd, json_pack("{s:o}", "result", wire_from_result(result)),
                                  (struct slice){text ? text : "", text ? strlen(text) : 0}, ret_unsent);
     free(text);
@@ -172,7 +175,7 @@ int run_answer(const struct run_order *order)
     status = status < 0 ? wire_send_begin(order->fd, json_pack("{s:o}", "error", wire_from_error(&err)),
                                           (struct slice){"", 0}, &unsent)
                         : begin_result(order, result, &unsent);
-    pool_clear(order->pool, &rest); /* a box, and what it holds, must not wait for who reads slowly */
+    pool_clear(&rest); /* a box, and what it holds, must not wait for who reads slowly */
     result_free(result);
     return status < 0 ? status : wire_send_rest(order->fd, &unsent);
 }

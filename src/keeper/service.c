@@ -1,6 +1,6 @@
 #include "keeper/service.h"
 
-#include "base/clock.h"
+#include "base/condition.h"
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/thread.h"
@@ -142,38 +142,79 @@ static json_t *milestones_to_json(const struct milestones *milestones)
     return object;
 }
 
-/* What is said of python stands for itself, and again among the kinds. */
-static json_t *kind_to_json(const struct pool_kind_state *kind)
+/* One kind of boxes in one house; wasm is in none. */
+static json_t *kind_to_json(const struct pool_house_state *house, const struct pool_kind_state *kind)
 {
-    return json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:i}", "kind", kind->name, "spares", kind->spares,
-                     "target", kind->target, "hits", (json_int_t)kind->hits, "misses",
-                     (json_int_t)kind->misses, "failures",
-                     (json_int_t)(kind->failures + kind->zygotes.failures), "spare_bytes",
-                     (json_int_t)kind->spare_bytes, "zygote_pid", (int)kind->zygotes.pid);
+    json_t *object =
+        json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:s}", "kind", kind->name, "spares",
+                  kind->spares, "target", kind->target, "hits", (json_int_t)kind->hits, "misses",
+                  (json_int_t)kind->misses, "failures", (json_int_t)(kind->failures + kind->zygotes.failures),
+                  "spare_bytes", (json_int_t)kind->spare_bytes, "zygote_pid", (int)kind->zygotes.pid,
+                  "zygotes", kind->zygotes.zygotes, "failure", kind->failure);
+    if (house && object) {
+        json_object_set_new(object, "image", json_string(house->image));
+        json_object_set_new(object, "preload", json_string(house->set));
+    }
+    return object;
+}
+
+/* Of the usual house all kinds, of the others those that somebody asked for. */
+static json_t *kinds_to_json(const struct pool_state *state)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < state->house_count; i++)
+        for (int k = 0; k < KIND_COUNT; k++) {
+            const struct pool_kind_state *kind = &state->houses[i].kinds[k];
+            if (i == 0 || kind->is_in_use)
+                json_array_append_new(list, kind_to_json(&state->houses[i], kind));
+        }
+    json_array_append_new(list, kind_to_json(NULL, &(struct pool_kind_state){.name = "wasm",
+                                                                             .spares = state->wasm.idle,
+                                                                             .hits = state->wasm.hits,
+                                                                             .misses = state->wasm.misses,
+                                                                             .zygotes = {.pid = -1}}));
+    return list;
+}
+
+static json_t *houses_to_json(const struct pool_state *state)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < state->house_count; i++) {
+        const struct pool_house_state *house = &state->houses[i];
+        json_t *modules = json_array();
+        for (size_t k = 0; k < house->modules.count; k++)
+            json_array_append_new(modules, json_string(house->modules.items[k]));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:b, s:I}", "image", house->image, "preload",
+                                              house->set, "modules", modules, "kept", (int)house->is_kept,
+                                              "idle_ms", (json_int_t)house->idle_ms));
+    }
+    return list;
+}
+
+/* What is said of the usual python stands for itself, and again among the kinds. */
+static json_t *state_to_json(struct pool *pool, const struct pool_state *state)
+{
+    const struct pool_kind_state *python = &state->houses[0].kinds[0];
+    return json_pack("{s:i, s:I, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s, s:o, s:o, s:o}",
+                     "pid", (int)getpid(), "memory_bytes", own_memory_bytes(), "spares", python->spares,
+                     "target", python->target, "running", state->running, "zygotes", python->zygotes.zygotes,
+                     "hits", (json_int_t)python->hits, "misses", (json_int_t)python->misses, "rotations",
+                     (json_int_t)python->zygotes.rotations, "failures",
+                     (json_int_t)(python->failures + python->zygotes.failures), "spare_bytes",
+                     (json_int_t)python->spare_bytes, "zygote_pid", (int)python->zygotes.pid, "failure",
+                     pool_failure(pool), "kinds", kinds_to_json(state), "images", houses_to_json(state),
+                     "milestones", milestones_to_json(state->milestones));
 }
 
 static int answer_state(struct connection *connection)
 {
     struct pool_state state;
-    pool_read_state(connection->service->pool, &state);
-    json_t *list = json_array();
-    for (int i = 0; i < KIND_COUNT; i++)
-        json_array_append_new(list, kind_to_json(&state.kinds[i]));
-    json_array_append_new(list, kind_to_json(&(struct pool_kind_state){.name = "wasm",
-                                                                       .spares = state.wasm.idle,
-                                                                       .hits = state.wasm.hits,
-                                                                       .misses = state.wasm.misses,
-                                                                       .zygotes = {.pid = -1}}));
-    const struct pool_kind_state *python = &state.kinds[0];
-    json_t *answer = json_pack("{s:i, s:I, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:i, s:s, s:o, s:o}",
-                               "pid", (int)getpid(), "memory_bytes", own_memory_bytes(), "spares",
-                               python->spares, "target", python->target, "running", state.running, "zygotes",
-                               python->zygotes.zygotes, "hits", (json_int_t)python->hits, "misses",
-                               (json_int_t)python->misses, "rotations", (json_int_t)python->zygotes.rotations,
-                               "failures", (json_int_t)(python->failures + python->zygotes.failures),
-                               "spare_bytes", (json_int_t)python->spare_bytes, "zygote_pid",
-                               (int)python->zygotes.pid, "failure", pool_failure(connection->service->pool),
-                               "kinds", list, "milestones", milestones_to_json(state.milestones));
+    struct error err = {0};
+    int status = pool_read_state(connection->service->pool, &state, &err);
+    json_t *answer = status < 0 ? json_pack("{s:o}", "error", wire_from_error(&err))
+                                : state_to_json(connection->service->pool, &state);
+    if (status == 0)
+        pool_state_free(&state);
     return wire_send(connection->fd, answer, (struct slice){"", 0}, NULL, 0);
 }
 

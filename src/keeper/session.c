@@ -1,7 +1,8 @@
 /* The list of sessions, their deadlines and their ends. */
 #include "keeper/session_inside.h"
 
-#include "base/clock.h"
+#include "base/condition.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "base/thread.h"
@@ -119,7 +120,7 @@ static int copy_terms(struct session *session, const struct session_terms *terms
 {
     session->owner = strdup(terms->owner);
     session->spec = json_deep_copy(terms->spec);
-    session->about = terms->about ? json_dumps(terms->about, JSON_COMPACT) : NULL;
+    session->about = terms->about ? json_text(terms->about, JSON_COMPACT) : NULL;
     session->ttl_ms = terms->ttl_ms ? terms->ttl_ms : SESSION_TTL_DEFAULT_MS;
     session->idle_ms = terms->idle_ms ? terms->idle_ms : SESSION_IDLE_DEFAULT_MS;
     session->runs_max = terms->runs_max ? terms->runs_max : CONTEXT_RUNS_DEFAULT;
@@ -135,7 +136,7 @@ static int copy_terms(struct session *session, const struct session_terms *terms
 static void take_limits(struct session *session)
 {
     session->limits = session->table->policy->defaults;
-    scope_free char *text = json_dumps(session->spec, JSON_COMPACT);
+    scope_free char *text = json_text(session->spec, JSON_COMPACT);
     scope_spec *spec = spec_new();
     if (!text || !spec || spec_read_json(spec, text, strlen(text), NULL) < 0)
         return;

@@ -96,11 +96,12 @@ static void tell_usage(void *data, const struct context_usage *usage)
     if (++telling->looks % USAGE_EVERY)
         return;
     send_frame(telling,
-               json_pack("{s:s, s:f, s:I, s:f, s:I, s:I, s:I}", "event", "usage", "wall_ms",
+               json_pack("{s:s, s:f, s:I, s:f, s:f, s:I, s:I, s:I}", "event", "usage", "wall_ms",
                          (double)usage->elapsed_us / 1000, "wall_limit_ms",
                          (json_int_t)(usage->wall_limit_us / 1000), "cpu_ms", (double)usage->cpu_us / 1000,
-                         "memory_bytes", (json_int_t)usage->memory_bytes, "pids", (json_int_t)usage->pids,
-                         "disk_bytes", (json_int_t)usage->disk_bytes),
+                         "silent_ms", (double)usage->silent_us / 1000, "memory_bytes",
+                         (json_int_t)usage->memory_bytes, "pids", (json_int_t)usage->pids, "disk_bytes",
+                         (json_int_t)usage->disk_bytes),
                (struct slice){"", 0});
 }
 

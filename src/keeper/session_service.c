@@ -62,7 +62,7 @@ static int reply_session(const struct session_request *request, struct session *
 /* A server that was taken over must not be able to ask for files of the host: only these fields go on. */
 static int check_spec(const json_t *spec, struct error *err)
 {
-    static const char *const allowed[] = {"language", "image", "isolation", "limits", "env"};
+    static const char *const allowed[] = {"language", "image", "preload", "isolation", "limits", "env"};
     const char *name;
     json_t *value;
     if (!json_is_object(spec))

@@ -2,6 +2,7 @@
 #include "keeper/session_inside.h"
 
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "keeper/handed.h"
 
@@ -52,17 +53,16 @@ struct slot *slot_find(const struct session *session, const char *id)
     return NULL;
 }
 
-/* By the thread that supervises the box, which must not wait for anybody: it is kept, and told by the one
- * that runs. */
-static void take_output(void *data, enum supervise_stream stream, const char *bytes, size_t length)
+/* By the thread that supervises the box, which must not wait for anybody: it is kept, and told by the next
+ * one that runs. */
+static void keep_output(struct slot *slot, enum supervise_stream stream, struct slice bytes)
 {
-    struct slot *slot = data;
     pthread_mutex_lock(&slot->loose_lock);
     size_t held = slot->loose[stream].length, room = held < LOOSE_MAX ? LOOSE_MAX - held : 0;
-    size_t taken = length < room ? length : room;
-    if (taken && buffer_append(&slot->loose[stream], bytes, taken) < 0)
+    size_t taken = bytes.length < room ? bytes.length : room;
+    if (taken && buffer_append(&slot->loose[stream], bytes.data, taken) < 0)
         taken = 0;
-    slot->loose_dropped[stream] += (int64_t)(length - taken);
+    slot->loose_dropped[stream] += (int64_t)(bytes.length - taken);
     pthread_mutex_unlock(&slot->loose_lock);
 }
 
@@ -85,6 +85,18 @@ static void tell_output(struct slot *slot)
             listener->output(listener->data, (enum supervise_stream)i,
                              (struct slice){bytes.data, (size_t)told});
     }
+}
+
+static void take_output(void *data, enum supervise_stream stream, struct slice bytes, bool is_runs)
+{
+    struct slot *slot = data;
+    const struct session_listener *listener = is_runs ? slot->listener : NULL;
+    if (!listener) {
+        keep_output(slot, stream, bytes);
+        return;
+    }
+    tell_output(slot);
+    listener->output(listener->data, stream, bytes);
 }
 
 /* Five times a second in the thread that runs. */
@@ -130,7 +142,7 @@ static int make_spec(const struct slot *slot, struct spec **ret, struct error *e
     json_t *fields = json_copy(slot->session->spec);
     if (fields)
         json_object_set_new(fields, "language", json_string(slot->language));
-    scope_free char *text = fields ? json_dumps(fields, JSON_COMPACT) : NULL;
+    scope_free char *text = fields ? json_text(fields, JSON_COMPACT) : NULL;
     json_decref(fields);
     scope_spec *spec = spec_new();
     if (!text || !spec)

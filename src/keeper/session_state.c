@@ -1,7 +1,8 @@
 /* What is told of sessions: their state, and what happens in them. */
 #include "keeper/session_inside.h"
 
-#include "base/clock.h"
+#include "base/condition.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@ void session_tell(struct session *session, const char *what, json_t *more)
     json_object_set_new(event, "number", json_integer(session->event_count + 1));
     json_object_set_new(event, "at_ms", json_integer(clock_unix_ms()));
     json_object_set_new(event, "event", json_string(what));
-    char *text = json_dumps(event, JSON_COMPACT);
+    char *text = json_text(event, JSON_COMPACT);
     json_decref(event);
     if (!text)
         return;

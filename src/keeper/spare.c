@@ -45,7 +45,7 @@ struct spare *spare_new(const struct kind *kind, const struct language_table *la
 }
 
 int spare_make(const struct kind *kind, struct zygote *zygote, const struct limits *limits,
-               enum fork_haste haste, const struct language_table *languages, struct spare **ret,
+               enum runner_haste haste, const struct language_table *languages, struct spare **ret,
                struct error *err)
 {
     struct spare *spare = spare_new(kind, languages);
@@ -61,6 +61,30 @@ int spare_make(const struct kind *kind, struct zygote *zygote, const struct limi
     supervise_prepare(&spare->lease.box);
     *ret = spare;
     return 0;
+}
+
+int spare_make_place(const struct kind *kind, struct zygote *zygote, const struct limits *limits,
+                     const struct language_table *languages, struct spare **ret, struct error *err)
+{
+    struct spare *spare = spare_new(kind, languages);
+    if (!spare)
+        return error_host(err, -ENOMEM, "no memory for a spare");
+    int status = zygote_make_place(zygote, limits, &spare->lease, err);
+    if (status < 0) {
+        spare_destroy(spare);
+        return status;
+    }
+    spare->zygote = zygote;
+    supervise_prepare(&spare->lease.box);
+    *ret = spare;
+    return 0;
+}
+
+int spare_fill_place(struct spare *spare, enum runner_haste haste, struct error *err)
+{
+    int status = zygote_fill_place(spare->zygote, haste, &spare->lease, &spare->link, spare->result, err);
+    spare->made_us = clock_monotonic_us();
+    return status;
 }
 
 bool spare_is_dead(const struct spare *spare)
@@ -147,12 +171,11 @@ int spare_take_limits(struct spare *spare, const struct limits *wanted, struct e
     struct limits former = lease->limits;
     lease->limits = *wanted;
     int status = 0;
-    if (lease->box.engine->in_directory)
-        return 0;
     if (lease->box.group.version != CGROUP_NONE &&
         differs(&former, wanted, of_group, sizeof of_group / sizeof *of_group))
         status = lease->box.engine->limit(&lease->box, err);
-    if (status == 0 && differs(&former, wanted, of_scratch, sizeof of_scratch / sizeof *of_scratch)) {
+    if (status == 0 && !lease->box.engine->in_directory &&
+        differs(&former, wanted, of_scratch, sizeof of_scratch / sizeof *of_scratch)) {
         status = mount_resize(lease->box.scratch_fd, wanted->value[LIMIT_disk], wanted->value[LIMIT_inodes]);
         if (status < 0)
             error_host(err, status, "cannot resize the scratch space of a spare");

@@ -18,7 +18,8 @@ struct spare {
     bool is_alone;         /* nothing else of the pool runs when it does */
     bool is_expecting;     /* it has a CPU, and waits on it */
     int expectations;      /* how often it was told to */
-    void *origin;          /* the pool's, about its zygote */
+    void *origin;          /* the lineage's, about its zygote */
+    struct shelf *shelf;   /* that it was made for; the pool's */
     int64_t made_us;
     int64_t asked_us; /* when its run was asked for; 0: it has none */
 };
@@ -28,8 +29,13 @@ struct spare *spare_new(const struct kind *kind, const struct language_table *la
 
 /* A fork. */
 int spare_make(const struct kind *kind, struct zygote *zygote, const struct limits *limits,
-               enum fork_haste haste, const struct language_table *languages, struct spare **ret,
+               enum runner_haste haste, const struct language_table *languages, struct spare **ret,
                struct error *err);
+
+/* The same in two steps: see zygote_make_place. The second fails for good, or for the first. */
+int spare_make_place(const struct kind *kind, struct zygote *zygote, const struct limits *limits,
+                     const struct language_table *languages, struct spare **ret, struct error *err);
+int spare_fill_place(struct spare *spare, enum runner_haste haste, struct error *err);
 
 /* Gives a box that waits other limits from outside. */
 int spare_take_limits(struct spare *spare, const struct limits *wanted, struct error *err);

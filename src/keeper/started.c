@@ -76,7 +76,7 @@ static int open_box(struct spare *spare, struct error *err)
     struct started *started = spare->started;
     const struct language *row = spare->language;
     struct lease *lease = &spare->lease;
-    if (!engine_of(started->spec->isolation)->in_directory)
+    if (engine_of(started->spec->isolation)->uses_groups)
         cgroup_layout_find(&started->cgroups);
     int status = lease_open(lease,
                             &(struct lease_terms){.spec = started->spec,
@@ -145,7 +145,7 @@ static int preload(struct spare *spare, const struct string_list *modules, struc
     if (status < 0)
         return error_host(err, status, "cannot tell a spare what to import");
     status = await_ready(spare, PRELOAD_MS, err);
-    if (status == 0 && box->is_watched) {
+    if (status == 0 && box->group.version == CGROUP_NONE) {
         int64_t grown = memory_of(box) - before;
         box->debt.memory_bytes = grown > 0 ? grown : 0;
         box->debt.bare_bytes = before;

@@ -1,5 +1,6 @@
 #include "keeper/vetting.h"
 
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "runtime/runner.h"
 
@@ -254,7 +255,7 @@ int vetting_write_input(const struct spec *spec, const struct policy *policy, st
     json_t *order = vet_order(spec->vet, true, &policy->vetting);
     if (order && spec->isolation == ISOLATION_WASM) /* another engine reads it, which has other packages */
         json_object_set_new(order, "engine", json_string(isolation_names[ISOLATION_WASM]));
-    scope_free char *text = order ? json_dumps(order, JSON_COMPACT) : NULL;
+    scope_free char *text = order ? json_text(order, JSON_COMPACT) : NULL;
     json_decref(order);
     int status = text ? buffer_print(into, "%s\n", text) : -ENOMEM;
     return status < 0 ? status

@@ -1,6 +1,6 @@
 #include "keeper/wasm_pool.h"
 
-#include "base/clock.h"
+#include "base/condition.h"
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/thread.h"
@@ -180,11 +180,12 @@ static bool stdin_fits(struct spec *spec)
     return poll(&polled, 1, 0) == 1 && polled.revents & POLLHUP; /* all that will come is there */
 }
 
-/* File rules cannot be added to a process, and fuel needs code that was compiled for it. */
+/* File rules cannot be added to a process, fuel needs code that was compiled for it, and a gateway is of one
+ * run. */
 static bool fits(struct spec *spec)
 {
-    return spec->grant_count == 0 && spec->fuel < 0 && spec->has_code && !spec->command.count &&
-           stdin_fits(spec);
+    return spec->grant_count == 0 && spec->fetch.count == 0 && spec->fuel < 0 && spec->has_code &&
+           !spec->command.count && stdin_fits(spec);
 }
 
 static struct wasm_worker *find_idle(struct wasm_pool *pool, const char *owner, const struct spec *spec)

@@ -1,5 +1,6 @@
 #include "keeper/wire.h"
 
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "keeper/record.h"
@@ -42,7 +43,7 @@ static int send_all(int fd, const char *data, size_t length)
 /* Takes the header. */
 static int write_frame(json_t *header, struct slice body, struct buffer *into)
 {
-    char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
+    char *text = header ? json_text(header, JSON_COMPACT) : NULL;
     json_decref(header);
     uint32_t lengths[2] = {text ? (uint32_t)strlen(text) : 0, (uint32_t)body.length};
     int status = text ? 0 : -ENOMEM;
@@ -212,17 +213,19 @@ static json_t *grants_to_json(const struct spec *spec)
 json_t *wire_from_spec(const struct spec *spec)
 {
     return json_pack(
-        "{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, "
-        "s:I, s:b, s:i, s:b}",
+        "{s:b, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:s?, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, "
+        "s:o, "
+        "s:o, s:I, s:b, s:i, s:b}",
         "code", spec->has_code, "vet", spec->has_vet ? vet_mode_names[spec->vet] : NULL, "language",
-        spec->language, "code_name", spec->code_name, "image", spec->image, "cwd", spec->working_directory,
-        "output", spec->output_directory, "ours", spec->is_ours, "isolation", (int)spec->isolation, "command",
-        list_to_json(&spec->command), "arguments", list_to_json(&spec->arguments), "environment",
-        list_to_json(&spec->environment), "accepted", list_to_json(&spec->accepted), "limits",
-        limits_to_json(&spec->limits, spec->limit_set), "compile_limits",
-        limits_to_json(&spec->compile_limits, spec->compile_limit_set), "grants", grants_to_json(spec),
-        "call", spec->call, "host", list_to_json(&spec->host), "fuel", (json_int_t)spec->fuel, "auto",
-        spec->is_auto, "isolation_min", (int)spec->isolation_min, "results", spec->wants_results);
+        spec->language, "code_name", spec->code_name, "image", spec->image, "preload", spec->preload, "cwd",
+        spec->working_directory, "output", spec->output_directory, "ours", spec->is_ours, "isolation",
+        (int)spec->isolation, "command", list_to_json(&spec->command), "arguments",
+        list_to_json(&spec->arguments), "environment", list_to_json(&spec->environment), "accepted",
+        list_to_json(&spec->accepted), "limits", limits_to_json(&spec->limits, spec->limit_set),
+        "compile_limits", limits_to_json(&spec->compile_limits, spec->compile_limit_set), "grants",
+        grants_to_json(spec), "call", spec->call, "host", list_to_json(&spec->host), "fetch",
+        list_to_json(&spec->fetch), "fuel", (json_int_t)spec->fuel, "auto", spec->is_auto, "isolation_min",
+        (int)spec->isolation_min, "results", spec->wants_results);
 }
 
 static int take_text(const json_t *object, const char *name, char **into)
@@ -286,16 +289,15 @@ int wire_to_spec(const json_t *object, struct spec *into, struct error *err)
         const char *name;
         char **into;
     } texts[] = {
-        {"language", &into->language},     {"code_name", &into->code_name},     {"image", &into->image},
-        {"cwd", &into->working_directory}, {"output", &into->output_directory}, {"call", &into->call}};
+        {"language", &into->language}, {"code_name", &into->code_name},   {"image", &into->image},
+        {"preload", &into->preload},   {"cwd", &into->working_directory}, {"output", &into->output_directory},
+        {"call", &into->call}};
     const struct {
         const char *name;
         struct string_list *into;
-    } lists[] = {{"command", &into->command},
-                 {"arguments", &into->arguments},
-                 {"environment", &into->environment},
-                 {"accepted", &into->accepted},
-                 {"host", &into->host}};
+    } lists[] = {
+        {"command", &into->command},   {"arguments", &into->arguments}, {"environment", &into->environment},
+        {"accepted", &into->accepted}, {"host", &into->host},           {"fetch", &into->fetch}};
     const char *vet = json_string_value(json_object_get(object, "vet"));
     int status = json_is_object(object) ? 0 : -EPROTO;
     if (vet)

@@ -1,6 +1,6 @@
 #include "keeper/zygote.h"
 
-#include "base/clock.h"
+#include "base/condition.h"
 #include "base/scope.h"
 #include "base/thread.h"
 #include "keeper/run.h"
@@ -89,9 +89,11 @@ static bool is_plain(const struct zygote *zygote)
 static void note_base(struct zygote *zygote)
 {
     int64_t until_us = clock_monotonic_us() + MEASURE_MS * 1000;
-    if (!is_plain(zygote))
-        return;
     pthread_mutex_lock(&zygote->lock);
+    if (zygote->box && zygote->box->group.version != CGROUP_NONE) {
+        pthread_mutex_unlock(&zygote->lock);
+        return;
+    }
     zygote->memory_bytes = -1;
     while (zygote->memory_bytes < 0 && !zygote->is_over && clock_monotonic_us() < until_us)
         clock_wait(&zygote->changed, &zygote->lock, MEASURE_MS);
@@ -103,7 +105,7 @@ static void note_base(struct zygote *zygote)
 static void note_debt(struct zygote *zygote, struct box *box)
 {
     struct measurement now = {0};
-    if (!is_plain(zygote))
+    if (box->group.version != CGROUP_NONE)
         return;
     pthread_mutex_lock(&zygote->lock);
     int64_t bytes = zygote->debt_bytes;
@@ -248,14 +250,14 @@ int zygote_open(struct spec *spec, const struct policy *policy, const struct str
 
 struct order {
     struct zygote *zygote;
-    bool is_awaited;
+    enum runner_haste haste;
 };
 
 static int send_order(void *data, const int *fds, size_t count)
 {
     const struct order *order = data;
     scope_buffer frame = {0};
-    int status = runner_write_fork(&frame, order->zygote->landlock_abi, order->is_awaited);
+    int status = runner_write_fork(&frame, order->zygote->landlock_abi, order->haste);
     return status < 0 ? status : runner_link_send(&order->zygote->link, &frame, fds, count);
 }
 
@@ -270,45 +272,105 @@ static int explain(struct zygote *zygote, int status, struct error *err)
     return status;
 }
 
-int zygote_fork(struct zygote *zygote, const struct limits *limits, enum fork_haste haste, struct lease *ret,
-                struct runner_link *ret_link, struct result *ret_layers, struct error *err)
+/* Its box, which is there as long as there is a fork that it counts; NULL: it is dead. */
+static struct box *hold_box(struct zygote *zygote)
 {
-    *ret_link = (struct runner_link)RUNNER_LINK_UNSET;
     pthread_mutex_lock(&zygote->lock);
-    struct box *parent = zygote->box;
-    zygote->forks += parent != NULL;
+    struct box *box = zygote->box;
+    zygote->forks += box != NULL;
     pthread_mutex_unlock(&zygote->lock);
-    if (!parent) {
-        *ret = (struct lease){.record = RECORD_UNSET};
-        return error_host(err, -EPIPE, "the zygote is dead");
-    }
+    return box;
+}
+
+static int open_fork(struct zygote *zygote, const struct box *parent, const struct limits *limits,
+                     struct lease *ret, struct error *err)
+{
     int status = lease_open(
         ret,
         &(struct lease_terms){
             .spec = zygote->spec, .image = parent->image, .cgroups = parent->cgroups, .limits = limits},
         err);
     ret->box.wants_channel = ret->box.is_forkable = true;
-    struct order order = {zygote, haste != FORK_AHEAD};
+    return status;
+}
+
+/* What is left to do for a fork that has come up. */
+static int take_fork(struct zygote *zygote, struct lease *lease, struct runner_link *ret_link,
+                     struct error *err)
+{
+    note_debt(zygote, &lease->box);
+    ret_link->fd = fcntl(lease->box.channel_fd, F_DUPFD_CLOEXEC, 0);
+    return ret_link->fd < 0 ? error_host(err, -errno, "no descriptor for a fork") : 0;
+}
+
+static void give_up_fork(struct zygote *zygote, struct lease *lease, struct error *err)
+{
+    lease_add_last_words(lease, err);
+    lease_close_at_scope_end(lease);
+    zygote_release(zygote);
+}
+
+int zygote_fork(struct zygote *zygote, const struct limits *limits, enum runner_haste haste,
+                struct lease *ret, struct runner_link *ret_link, struct result *ret_layers, struct error *err)
+{
+    *ret_link = (struct runner_link)RUNNER_LINK_UNSET;
+    struct box *parent = hold_box(zygote);
+    if (!parent) {
+        *ret = (struct lease){.record = RECORD_UNSET};
+        return error_host(err, -EPIPE, "the zygote is dead");
+    }
+    int status = open_fork(zygote, parent, limits, ret, err);
+    struct order order = {zygote, haste};
     const struct fork_request request = {.order = send_order,
                                          .data = &order,
                                          .words_fd = zygote->link.fd,
-                                         .is_alone = haste == FORK_AWAITED_ALONE};
+                                         .is_alone = haste == RUNNER_AWAITED_ALONE};
     if (status == 0) {
         status = parent->engine->fork(parent, &ret->box, &request, ret_layers, err);
         status = status < 0 ? explain(zygote, status, err) : 0;
     }
-    if (status == 0) {
-        note_debt(zygote, &ret->box);
-        ret_link->fd = fcntl(ret->box.channel_fd, F_DUPFD_CLOEXEC, 0);
-        status = ret_link->fd < 0 ? error_host(err, -errno, "no descriptor for a fork") : 0;
-    }
-    if (status < 0) {
-        lease_add_last_words(ret, err);
-        runner_link_close(ret_link);
-        lease_close_at_scope_end(ret);
-        zygote_release(zygote);
-    }
+    if (status == 0)
+        status = take_fork(zygote, ret, ret_link, err);
+    if (status < 0)
+        give_up_fork(zygote, ret, err);
     return status;
+}
+
+bool zygote_can_make_places(struct zygote *zygote)
+{
+    return !is_plain(zygote);
+}
+
+int zygote_make_place(struct zygote *zygote, const struct limits *limits, struct lease *ret,
+                      struct error *err)
+{
+    struct box *parent = hold_box(zygote);
+    if (!parent) {
+        *ret = (struct lease){.record = RECORD_UNSET};
+        return error_host(err, -EPIPE, "the zygote is dead");
+    }
+    int status = open_fork(zygote, parent, limits, ret, err);
+    struct order order = {zygote, RUNNER_PLACE};
+    const struct fork_request request = {.order = send_order, .data = &order, .words_fd = zygote->link.fd};
+    if (status == 0) {
+        status = parent->engine->fork_place(parent, &ret->box, &request, err);
+        status = status < 0 ? explain(zygote, status, err) : 0;
+    }
+    if (status < 0)
+        give_up_fork(zygote, ret, err);
+    return status;
+}
+
+int zygote_fill_place(struct zygote *zygote, enum runner_haste haste, struct lease *lease,
+                      struct runner_link *ret_link, struct result *ret_layers, struct error *err)
+{
+    pthread_mutex_lock(&zygote->lock);
+    struct box *parent = zygote->box; /* the place holds it */
+    pthread_mutex_unlock(&zygote->lock);
+    const struct fork_request request = {.is_alone = haste == RUNNER_AWAITED_ALONE, .haste = (char)haste};
+    int status = parent ? parent->engine->fork_into(parent, &lease->box, &request, ret_layers, err)
+                        : error_host(err, -EPIPE, "the zygote is dead");
+    return status < 0 ? status : take_fork(zygote, lease, ret_link, err);
 }
 
 void zygote_release(struct zygote *zygote)

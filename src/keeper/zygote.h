@@ -20,12 +20,19 @@ struct zygote;
 int zygote_open(struct spec *spec, const struct policy *policy, const struct string_list *preload,
                 int stop_fd, struct zygote **ret, struct error *err);
 
-/* Who waits for a fork: nobody; one run of many; one run, and there is no other. */
-enum fork_haste { FORK_AHEAD, FORK_AWAITED, FORK_AWAITED_ALONE };
-
 /* A fork with these limits, ready for its first order. `ret_layers` gets the layers that were proved. */
-int zygote_fork(struct zygote *zygote, const struct limits *limits, enum fork_haste haste, struct lease *ret,
-                struct runner_link *ret_link, struct result *ret_layers, struct error *err);
+int zygote_fork(struct zygote *zygote, const struct limits *limits, enum runner_haste haste,
+                struct lease *ret, struct runner_link *ret_link, struct result *ret_layers,
+                struct error *err);
+
+/* The same in two steps: a box without a program, which waits for its copy and costs next to nothing; and the
+ * copy. A place that is not filled, or could not be, is closed as any lease, and then told of by
+ * zygote_release, too. */
+bool zygote_can_make_places(struct zygote *zygote);
+int zygote_make_place(struct zygote *zygote, const struct limits *limits, struct lease *ret,
+                      struct error *err);
+int zygote_fill_place(struct zygote *zygote, enum runner_haste haste, struct lease *lease,
+                      struct runner_link *ret_link, struct result *ret_layers, struct error *err);
 
 /* A fork is gone, its lease closed: until then it uses the zygote's box, also that of one that has died. */
 void zygote_release(struct zygote *zygote);

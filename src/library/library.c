@@ -106,6 +106,7 @@ API int cloche_run(struct cloche_spec *spec, const struct cloche_options *option
     struct policy policy;
     int status = policy_load(options->config_path, &policy, &error);
     if (status == 0) {
+        policy_trust_caller(&policy);
         const struct supervise_io io = library_io(options);
         struct result *result = NULL;
         status = keeper_run(inner_spec(spec), &policy, &io, &result, &error);

@@ -62,10 +62,11 @@ static struct family *family_new(const struct cloche_context_options *options, s
     return NULL;
 }
 
-static void bridge_output(void *data, enum supervise_stream stream, const char *bytes, size_t length)
+static void bridge_output(void *data, enum supervise_stream stream, struct slice bytes, bool is_runs)
 {
     const struct cloche_context_options *options = data;
-    options->output(options->data, stream == STREAM_STDOUT ? 1 : 2, bytes, length);
+    (void)is_runs;
+    options->output(options->data, stream == STREAM_STDOUT ? 1 : 2, bytes.data, bytes.length);
 }
 
 static void bridge_usage(void *data, const struct context_usage *usage)

@@ -25,11 +25,11 @@ API int cloche_pool_open(const struct cloche_pool_options *options, struct cloch
     for (size_t i = 0; status == 0 && i < options->preload_count; i++)
         if (string_list_add(&preload, options->preload[i]) < 0)
             status = error_host(&error, -ENOMEM, "no memory for a pool");
-    struct pool_options inner = {.minimum = options->spares ? options->spares : POOL_SPARES_DEFAULT,
-                                 .maximum =
-                                     options->spares_max ? options->spares_max : POOL_SPARES_MAX_DEFAULT,
-                                 .image = options->image,
-                                 .preload = &preload};
+    struct pool_options inner = {
+        .minimum = options->spares ? options->spares : POOL_SPARES_DEFAULT,
+        .maximum = options->spares_max ? options->spares_max : POOL_SPARES_MAX_DEFAULT,
+        .image = options->image,
+        .preload = options->preload_count || !made || !made->policy.warm.modules_set ? &preload : NULL};
     if (status == 0)
         status = pool_open(&made->policy, &inner, &made->pool, &error);
     string_list_free(&preload);
@@ -65,7 +65,12 @@ API int cloche_pool_run(struct cloche_pool *pool, struct cloche_spec *spec,
 
 API void cloche_pool_hint(struct cloche_pool *pool, int spares)
 {
-    pool_hint(pool->pool, spares);
+    pool_hint(pool->pool, NULL, NULL, spares);
+}
+
+API void cloche_pool_hint_image(struct cloche_pool *pool, const char *image, int spares)
+{
+    pool_hint(pool->pool, image, NULL, spares);
 }
 
 API void cloche_pool_close(struct cloche_pool *pool)

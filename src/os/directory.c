@@ -42,3 +42,11 @@ int directory_reader_next(struct directory_reader *reader, const char **ret_name
         return 1;
     }
 }
+
+bool directory_is_empty(int fd)
+{
+    struct directory_reader reader;
+    const char *name;
+    directory_reader_start(&reader, fd);
+    return directory_reader_next(&reader, &name) == 0;
+}

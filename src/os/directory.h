@@ -2,6 +2,7 @@
  * another thread of the parent may have held the allocator's lock at the moment of the clone. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct directory_reader {
@@ -9,6 +10,9 @@ struct directory_reader {
     long length, at;
     _Alignas(8) char block[4096];
 };
+
+/* False also when it cannot be known. */
+bool directory_is_empty(int fd);
 
 /* Starts at the beginning. The descriptor stays the caller's. */
 void directory_reader_start(struct directory_reader *reader, int fd);

@@ -12,6 +12,10 @@ enum {
     FORK_INIT_FLAGS = CLONE_VM | CLONE_VFORK | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET |
                       CLONE_NEWIPC | CLONE_NEWUTS | FORK_EXIT_SIGNAL,
 
+    /* The same for a box whose interpreter comes later: only a zygote makes such. The kernel tells it when
+     * the memory is not shared any more. */
+    FORK_PLACE_FLAGS = (FORK_INIT_FLAGS & ~CLONE_VFORK) | CLONE_CHILD_CLEARTID,
+
     /* The forked interpreter: inside its groups by now, so that they are the root of what it sees of them. */
     FORK_PROGRAM_FLAGS = CLONE_NEWCGROUP | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | FORK_EXIT_SIGNAL,
 

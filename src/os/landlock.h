@@ -31,6 +31,9 @@ int landlock_ruleset_new(int abi, bool files, unsigned scopes);
 /* Grants below a path (or on one file). 0 or a negative errno. */
 int landlock_ruleset_grant(int ruleset_fd, int abi, const char *path, enum landlock_grant grant);
 
+/* Grants connecting to a TCP port, where the ABI speaks of those. */
+int landlock_ruleset_grant_port(int ruleset_fd, int abi, int port);
+
 struct landlock_paths {
     char *const *paths;
     size_t count;

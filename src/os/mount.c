@@ -126,6 +126,11 @@ int mount_make_writable(int dir_fd, const char *path)
                : 0;
 }
 
+int mount_make_private(void)
+{
+    return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ? -errno : 0;
+}
+
 int mount_new(const char *type, const char *path, unsigned flags, const char *options)
 {
     unsigned long old = (flags & MOUNT_READ_ONLY ? OLD_RDONLY : 0) |

@@ -44,6 +44,10 @@ int mount_detached(const char *type, unsigned flags, const char *key, const char
 /* Another size and number of inodes for a mounted tmpfs, by its root directory. */
 int mount_resize(int root_fd, int64_t bytes, int64_t inodes);
 
+/* What is mounted here from now on is seen nowhere else, and the other way round. -EINVAL: the root is that
+ * of a chroot, and no mount. */
+int mount_make_private(void);
+
 /* mount(2) of a new file system instance. */
 int mount_new(const char *type, const char *path, unsigned flags, const char *options);
 

@@ -25,6 +25,19 @@ void process_signals_restore(const struct process_signals *former)
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &former->mask, NULL, sizeof former->mask);
 }
 
+void process_signals_reset(void)
+{
+    enum { HIGHEST = 64 };
+    const struct { /* as the kernel has it, which is not as C libraries do */
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        uint64_t mask;
+    } usual = {.handler = SIG_DFL};
+    for (int number = 1; number <= HIGHEST; number++)
+        syscall(SYS_rt_sigaction, number, &usual, NULL, sizeof usual.mask);
+}
+
 pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
 {
     int pidfd = -1;
@@ -184,19 +197,22 @@ int process_take_ids(uid_t uid, gid_t gid)
     return 0;
 }
 
-void process_kill_uid(uid_t uid)
+int process_kill_uid(uid_t uid)
 {
     int pidfd = -1;
     pid_t killer = process_clone(0, -1, &pidfd);
     if (killer == 0) {
-        if (process_take_ids(uid, uid) == 0)
+        int status = process_take_ids(uid, uid);
+        if (status == 0)
             kill(-1, SIGKILL);
-        _exit(0);
+        _exit(status < 0);
     }
+    int how = 1;
     if (pidfd >= 0)
         close(pidfd);
-    while (killer > 0 && waitpid(killer, NULL, 0) < 0 && errno == EINTR)
+    while (killer > 0 && waitpid(killer, &how, 0) < 0 && errno == EINTR)
         ;
+    return killer < 0 ? killer : WIFEXITED(how) && WEXITSTATUS(how) == 0 ? 0 : -EPERM;
 }
 
 int process_pidfd_open(pid_t pid)
@@ -232,9 +248,10 @@ int64_t process_send_some(int socket_fd, const void *data, size_t length, const 
         memcpy(CMSG_DATA(header), fds, count * sizeof *fds);
     }
     ssize_t sent;
+    /* A peer that died with something of ours unread leaves ECONNRESET, once: then EPIPE, as of any other. */
     do
         sent = sendmsg(socket_fd, &message, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
+    while (sent < 0 && (errno == EINTR || errno == ECONNRESET));
     return sent < 0 ? -errno : sent;
 }
 

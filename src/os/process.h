@@ -13,6 +13,8 @@ struct process_signals {
 };
 void process_signals_block(struct process_signals *ret_former);
 void process_signals_restore(const struct process_signals *former);
+/* The kernel's own answer to every signal, also to those that a C library keeps to itself. */
+void process_signals_reset(void);
 
 /* clone3 like fork, with a pidfd. cgroup_fd -1: none. Returns 0 in the child, the pid in the parent, or a
  * negative errno. In the child all signals are blocked. */
@@ -63,7 +65,7 @@ int process_close_all_but(const int *kept, size_t count);
 int process_take_ids(uid_t uid, gid_t gid);
 
 /* Kills everything that has this uid, by a child that takes it for a moment. Needs root. */
-void process_kill_uid(uid_t uid);
+int process_kill_uid(uid_t uid);
 
 int process_pidfd_open(pid_t pid);
 int process_pidfd_kill(int pidfd, int signal_number);

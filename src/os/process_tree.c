@@ -74,12 +74,29 @@ static bool has_children_left(void)
     return pid == 0 || errno != ECHILD;
 }
 
+static pid_t pids[LIST_SIZE];
+
+/* Whatever the caller believes: a signal of root's to everyone would end the machine. */
+static bool may_signal_all(bool own_uid)
+{
+    return own_uid && geteuid() != 0;
+}
+
+void process_tree_signal_children(bool own_uid, int signal_number)
+{
+    enum { TIMES = 2 }; /* what was forked while the first went round is reached by the second */
+    for (int i = 0; i < TIMES; i++) {
+        size_t count = may_signal_all(own_uid) ? 0 : process_tree_list(getpid(), pids, LIST_SIZE);
+        if (may_signal_all(own_uid))
+            kill(-1, signal_number);
+        for (size_t child = 0; child < count; child++)
+            kill(pids[child], signal_number);
+    }
+}
+
 bool process_tree_kill_children(bool own_uid)
 {
-    if (geteuid() ==
-        0) /* whatever the caller believes: a signal of root's to everyone would end the machine */
-        own_uid = false;
-    static pid_t pids[LIST_SIZE];
+    own_uid = may_signal_all(own_uid);
     for (int attempt = 0; attempt < 30000; attempt++) {
         if (!has_children_left()) /* most often at once: a signal to everyone looks at all processes there are
                                    */

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/report.h"
 
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "base/text.h"
 
@@ -76,7 +77,7 @@ static json_t *make_body(const struct fork_options *given, struct error *err)
 static int run_branches(struct fork_options *given, const char *path, json_t *takes, struct error *err)
 {
     struct event_reader reader = {.take = take_event, .data = given};
-    scope_free char *body = json_dumps(takes, JSON_COMPACT);
+    scope_free char *body = json_text(takes, JSON_COMPACT);
     json_decref(takes);
     if (!body)
         return error_host(err, -ENOMEM, "fork");

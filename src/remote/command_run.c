@@ -13,6 +13,7 @@
 #include "cli/report.h"
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 
 #include <errno.h>
@@ -79,7 +80,7 @@ static int ask(struct remote_run *run, json_t *body, struct error *err)
     struct event_reader reader = {.take = take_event, .data = run};
     bool is_streamed = !run->given->json;
     json_object_set_new(body, "stream", json_boolean(is_streamed));
-    scope_free char *text = json_dumps(body, JSON_COMPACT);
+    scope_free char *text = json_text(body, JSON_COMPACT);
     if (!text)
         return error_host(err, -ENOMEM, "run");
     struct http_call call = {.method = "POST",

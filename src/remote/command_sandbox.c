@@ -55,6 +55,7 @@ static int make_body(const struct sandbox_options *given, json_t *body, struct e
         const char *field, *value;
     } texts[] = {{"language", spec->language},
                  {"image", spec->image},
+                 {"preload", spec->preload},
                  {"isolation", spec->is_auto         ? "auto"
                                : spec->has_isolation ? isolation_names[spec->isolation]
                                                      : NULL},

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "spec/warm.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -77,11 +78,15 @@ static void print_kinds(const json_t *pool)
 {
     size_t index;
     json_t *kind;
-    printf("\n%-22s %7s %9s %9s %9s\n", "KIND", "READY", "HITS", "MISSES", "EACH");
+    printf("\n%-22s %-24s %7s %9s %9s %9s\n", "KIND", "IMAGE", "READY", "HITS", "MISSES", "EACH");
     json_array_foreach(json_object_get(pool, "kinds"), index, kind)
     {
-        char each[32];
-        printf("%-22s %7lld %9lld %9lld %9s\n", remote_text(kind, "kind"),
+        char each[32], image[140];
+        const char *set = remote_text(kind, "preload");
+        bool is_usual = !*set || strcmp(set, WARM_SET_DEFAULT) == 0;
+        snprintf(image, sizeof image, "%s%s%s", remote_text(kind, "image"), is_usual ? "" : " ",
+                 is_usual ? "" : set);
+        printf("%-22s %-24s %7lld %9lld %9lld %9s\n", remote_text(kind, "kind"), image,
                (long long)number_of(kind, "spares"), (long long)number_of(kind, "hits"),
                (long long)number_of(kind, "misses"),
                text_format_size(number_of(kind, "spare_bytes"), each, sizeof each));

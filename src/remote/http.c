@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 
 #include <curl/curl.h>
@@ -375,7 +376,7 @@ int http_ask(struct http *http, const char *method, const char *path, json_t *ta
              struct error *err)
 {
     struct http_call call = {.method = method, .path = path};
-    scope_free char *body = takes ? json_dumps(takes, JSON_COMPACT) : NULL;
+    scope_free char *body = takes ? json_text(takes, JSON_COMPACT) : NULL;
     json_decref(takes);
     if (body)
         call.body = (struct slice){body, strlen(body)};

@@ -8,6 +8,7 @@
 #include "cli/report.h"
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ int remote_print_json(const json_t *answer)
 {
     bool pretty = isatty(STDOUT_FILENO);
     scope_free char *text =
-        json_dumps(answer, JSON_REAL_PRECISION(12) | (pretty ? JSON_INDENT(2) : JSON_COMPACT));
+        json_text(answer, JSON_REAL_PRECISION(12) | (pretty ? JSON_INDENT(2) : JSON_COMPACT));
     int status = text ? file_write_all(STDOUT_FILENO, text, strlen(text)) : -ENOMEM;
     return status == 0 ? file_write_all(STDOUT_FILENO, "\n", 1) : status;
 }

@@ -1,5 +1,6 @@
 #include "remote/result_read.h"
 
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "base/base64.h"
 
@@ -86,7 +87,7 @@ int result_read(const json_t *object, struct result *into)
     json_array_foreach(json_object_get(object, "returned"), index, item)
     {
         scope_free char *value =
-            json_is_string(item) ? strdup(json_string_value(item)) : json_dumps(item, JSON_ENCODE_ANY);
+            json_is_string(item) ? strdup(json_string_value(item)) : json_text(item, JSON_ENCODE_ANY);
         if (status == 0)
             status = value ? string_list_add(&into->returned, value) : -ENOMEM;
     }

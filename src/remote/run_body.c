@@ -144,6 +144,8 @@ int run_body_make(struct run_options *given, json_t **ret, struct error *err)
         status = set_list(body, "args", &spec->arguments, err);
     if (status == 0)
         status = set_list(body, "host", &spec->host, err);
+    if (status == 0)
+        status = set_list(body, "fetch", &spec->fetch, err);
     if (status < 0) {
         json_decref(body);
         return status;
@@ -151,6 +153,7 @@ int run_body_make(struct run_options *given, json_t **ret, struct error *err)
     if (spec->environment.count)
         json_object_set_new(body, "env", run_body_environment(&spec->environment));
     set_text(body, "image", spec->image);
+    set_text(body, "preload", spec->preload);
     set_text(body, "cwd", spec->working_directory);
     set_text(body, "call", spec->call);
     if (spec->fuel >= 0)

@@ -9,6 +9,7 @@
 #include "cli/report.h"
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "spec/result.h"
 
@@ -70,7 +71,7 @@ static int talk_in_json(struct sandbox_options *given, struct http_call *call, s
 
 int sandbox_talk(struct sandbox_options *given, const char *path, json_t *takes, struct error *err)
 {
-    scope_free char *body = takes ? json_dumps(takes, JSON_COMPACT) : NULL;
+    scope_free char *body = takes ? json_text(takes, JSON_COMPACT) : NULL;
     json_decref(takes);
     if (!body)
         return error_host(err, -ENOMEM, "no memory for the request");

@@ -1,5 +1,7 @@
 #include "runtime/runner_protocol.h"
 
+#include "base/json_text.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -254,7 +256,7 @@ static json_t *order_header(const struct runner_order *order)
 /* Takes the header. */
 static int write_frame(struct buffer *into, json_t *header, struct slice body)
 {
-    char *text = header ? json_dumps(header, JSON_COMPACT) : NULL;
+    char *text = header ? json_text(header, JSON_COMPACT) : NULL;
     json_decref(header);
     size_t length = text ? strlen(text) : 0;
     int status = text ? 0 : -EINVAL;
@@ -284,10 +286,10 @@ int runner_write_question(struct buffer *into, struct slice code)
     return write_frame(into, json_pack("{s:s}", "type", "complete"), code);
 }
 
-int runner_write_fork(struct buffer *into, int landlock_abi, bool is_awaited)
+int runner_write_fork(struct buffer *into, int landlock_abi, enum runner_haste haste)
 {
     return write_frame(into, json_pack("{s:s, s:i}", "type", "fork", "landlock", landlock_abi),
-                       (struct slice){"now", is_awaited ? 3 : 0});
+                       (struct slice){"!!!", haste});
 }
 
 int runner_write_zygote(struct buffer *into, int landlock_abi, bool is_plain)

@@ -109,9 +109,17 @@ int runner_write_run(struct buffer *into, const struct runner_order *order);
 /* Asks whether this code, typed so far, is complete; the answer is an event. */
 int runner_write_question(struct buffer *into, struct slice code);
 
-/* Tells it to fork itself into the box whose descriptors come with the frame. `is_awaited`: a run waits for
- * the copy; a zygote's then does nothing ahead that it may have no use for. */
-int runner_write_fork(struct buffer *into, int landlock_abi, bool is_awaited);
+/* Who waits for a copy: nobody; a run, and it does nothing ahead that it may have no use for; a run that has
+ * the machine to itself, and it does that while it waits itself. */
+enum runner_haste {
+    RUNNER_AHEAD,
+    RUNNER_AWAITED,
+    RUNNER_AWAITED_ALONE,
+    RUNNER_PLACE, /* nobody yet: only its box is made, by a zygote */
+};
+
+/* Tells it to fork itself into the box whose descriptors come with the frame. */
+int runner_write_fork(struct buffer *into, int landlock_abi, enum runner_haste haste);
 
 /* Tells it to do nothing but that from now on, for every frame that brings descriptors; with `is_plain` into
  * boxes without namespaces. Answered by `ready`, which must be waited for: what comes before would be read by

@@ -1,6 +1,6 @@
 #include "server/admission.h"
 
-#include "base/clock.h"
+#include "base/condition.h"
 #include "server/hangup.h"
 
 #include <errno.h>

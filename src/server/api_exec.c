@@ -1,6 +1,7 @@
 /* Commands in a live sandbox: with their whole outcome, or told as they go. */
 #include "base/clock.h"
 #include "base/identifier.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "server/api_pty.h"
@@ -38,7 +39,7 @@ struct exec {
 /* What is noted of it: its words. */
 static void note_command(struct exec *exec, const json_t *terms)
 {
-    char *words = json_dumps(json_object_get(exec->body, "command"), JSON_COMPACT | JSON_ENCODE_ANY);
+    char *words = json_text(json_object_get(exec->body, "command"), JSON_COMPACT | JSON_ENCODE_ANY);
     sandbox_gate_note(exec->exchange, exec->pass, terms, command_list_id(exec->entry),
                       (struct slice){words ? words : "", words ? strlen(words) : 0});
     free(words);

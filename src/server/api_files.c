@@ -131,7 +131,8 @@ static int put_chunk(struct exchange *exchange, void **state, struct slice bytes
 {
     struct put *put = *state;
     if (put) {
-        put->status = bytes.length ? upload_add(put->upload, bytes, &put->err) : 0;
+        put->status =
+            bytes.length ? upload_add(put->upload, bytes, exchange_more_waits(exchange), &put->err) : 0;
         return put->status;
     }
     put = *state = calloc(1, sizeof *put);

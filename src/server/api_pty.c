@@ -3,6 +3,7 @@
  * {"error": {…}} for an order that is none. */
 #include "base/clock.h"
 #include "base/identifier.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "server/api_pty.h"
 #include "server/command_link.h"
@@ -124,7 +125,7 @@ static int say_refusals(struct terminal *terminal, struct websocket *socket)
 {
     int status = 0;
     for (size_t i = 0; status >= 0 && i < json_array_size(terminal->refusals); i++) {
-        scope_free char *text = json_dumps(json_array_get(terminal->refusals, i), JSON_COMPACT);
+        scope_free char *text = json_text(json_array_get(terminal->refusals, i), JSON_COMPACT);
         status = text ? websocket_send(socket, true, (struct slice){text, strlen(text)}) : -ENOMEM;
     }
     json_array_clear(terminal->refusals);
@@ -141,7 +142,7 @@ static void say_end(struct terminal *terminal, struct websocket *socket)
     terminal->end = command_link_end(&terminal->command);
     sandbox_gate_leave_command(&terminal->pass, terminal->end, terminal->command.charge_us,
                                terminal->started_us);
-    scope_free char *text = json_dumps(terminal->end, JSON_COMPACT);
+    scope_free char *text = json_text(terminal->end, JSON_COMPACT);
     scope_buffer message = {0};
     if (text && buffer_print(&message, "{\"end\":%s}", text) == 0)
         websocket_send(socket, true, (struct slice){message.data, message.length});

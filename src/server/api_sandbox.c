@@ -43,7 +43,7 @@ static json_t *preset_limits(struct exchange *exchange, const char *name)
 /* The fields that make up the box, as the keeper reads them. NULL: the exchange has its answer. */
 static json_t *take_spec(struct exchange *exchange, const json_t *body)
 {
-    static const char *const fields[] = {"language", "image", "isolation", "env"};
+    static const char *const fields[] = {"language", "image", "preload", "isolation", "env"};
     const char *preset = json_string_value(json_object_get(body, "preset"));
     json_t *limits = preset ? preset_limits(exchange, preset) : json_object();
     if (!limits)
@@ -95,7 +95,7 @@ static bool check_types(struct exchange *exchange, const json_t *body)
         json_type type;
     } fields[] = {{"language", JSON_STRING}, {"image", JSON_STRING},  {"isolation", JSON_STRING},
                   {"env", JSON_OBJECT},      {"limits", JSON_OBJECT}, {"metadata", JSON_OBJECT},
-                  {"warm", JSON_TRUE},       {"preset", JSON_STRING}};
+                  {"warm", JSON_TRUE},       {"preset", JSON_STRING}, {"preload", JSON_STRING}};
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         if (!sandbox_field_is(exchange, body, fields[i].name, fields[i].type))
             return false;
@@ -137,7 +137,7 @@ static int create(struct exchange *exchange)
 {
     static const char *const known[] = {"language", "limits",   "image",    "isolation", "ttl",
                                         "idle",     "runs_max", "metadata", "warm",      "preset",
-                                        "env",      "files",    NULL};
+                                        "env",      "files",    "preload",  NULL};
     json_t *body = NULL, *answer = NULL;
     if (sandbox_body(exchange, known, &body) < 0)
         return 0;

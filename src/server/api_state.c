@@ -115,6 +115,7 @@ static void print_pool(struct buffer *into, const json_t *state)
         {"cloche_pool_misses_total", "misses", "counter", "Runs that did not."},
         {"cloche_pool_failures_total", "failures", "counter", "Boxes that could not be made."},
         {"cloche_pool_spare_bytes", "spare_bytes", "gauge", "Private memory of a box that waits."},
+        {"cloche_pool_zygotes", "zygotes", "gauge", "Interpreters that boxes are forked from."},
     };
     const json_t *kinds = json_object_get(state, "kinds");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -123,8 +124,11 @@ static void print_pool(struct buffer *into, const json_t *state)
         json_t *kind;
         json_array_foreach(kinds, index, kind)
         {
-            buffer_print(into, "%s{kind=\"%s\"} %lld\n", rows[i].name,
-                         json_string_value(json_object_get(kind, "kind")),
+            const char *image = json_string_value(json_object_get(kind, "image"));
+            const char *preload = json_string_value(json_object_get(kind, "preload"));
+            buffer_print(into, "%s{kind=\"%s\",image=\"%s\",preload=\"%s\"} %lld\n", rows[i].name,
+                         json_string_value(json_object_get(kind, "kind")), image ? image : "",
+                         preload ? preload : "",
                          (long long)json_integer_value(json_object_get(kind, rows[i].field)));
         }
     }

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 
 #include <errno.h>
@@ -93,7 +94,7 @@ static void audit_write(struct audit *audit, const char *text, size_t length)
 
 static void audit_write_line(struct audit *audit, const json_t *line)
 {
-    char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(12));
+    char *text = json_text(line, JSON_COMPACT | JSON_REAL_PRECISION(12));
     if (!text)
         return;
     size_t length = strlen(text);

@@ -1,15 +1,14 @@
-/* A filter of libseccomp's is enough here: it is made once, and has few conditions. What has no row answers
- * EPERM; calls that no part of the server makes, and break-ins are made of, end it. */
+/* What has no row answers EPERM; calls that no part of the server makes, and break-ins are made of, end it.
+ */
 #include "server/confine.h"
 
 #include "base/scope.h"
 #include "os/landlock.h"
+#include "os/seccomp/own_filter.h"
 
 #include <errno.h>
 #include <linux/prctl.h>
 #include <sched.h>
-#include <seccomp.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -17,14 +16,14 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
+enum { THREAD_FLAGS = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND };
+
 static const char *const allowed[] = {
     /* connections, and the keeper's */
     "accept",
     "accept4",
     "recvfrom",
     "recvmsg",
-    "sendto",
-    "sendmsg",
     "read",
     "readv",
     "write",
@@ -40,7 +39,6 @@ static const char *const allowed[] = {
     "setsockopt",
     "getsockname",
     "getpeername",
-    "socketpair",
     "poll",
     "ppoll",
     "select",
@@ -56,7 +54,6 @@ static const char *const allowed[] = {
     "close_range",
     "dup",
     "dup3",
-    "fcntl",
     "timerfd_create",
     "timerfd_settime",
     /* files of the data directory, and memory files */
@@ -179,54 +176,38 @@ static const char *const fatal[] = {
     "pidfd_getfd",
 };
 
-static int add(scmp_filter_ctx filter, uint32_t action, const char *name)
-{
-    int number = seccomp_syscall_resolve_name(name);
-    return number < 0 ? 0 : seccomp_rule_add(filter, action, number, 0);
-}
-
 /* Calls of which only a part is needed. */
-static int add_conditions(scmp_filter_ctx filter)
-{
-    const uint32_t thread = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND;
-    const struct {
-        int number;
-        struct scmp_arg_cmp condition;
-        uint32_t action;
-    } rows[] = {
-        /* threads, and no processes; clone3 hides its flags: the C library then takes the other */
-        {SCMP_SYS(clone), SCMP_A0(SCMP_CMP_MASKED_EQ, thread, thread), SCMP_ACT_ALLOW},
-        {SCMP_SYS(clone3), SCMP_A0(SCMP_CMP_GE, 0), SCMP_ACT_ERRNO(ENOSYS)},
-        {SCMP_SYS(mmap), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0), SCMP_ACT_ALLOW},
-        {SCMP_SYS(mprotect), SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0), SCMP_ACT_ALLOW},
-        {SCMP_SYS(prctl), SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME), SCMP_ACT_ALLOW},
-        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, FIONREAD), SCMP_ACT_ALLOW},
-        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, FIONBIO), SCMP_ACT_ALLOW},
-        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, TIOCSWINSZ), SCMP_ACT_ALLOW}, /* of a terminal in a box */
-        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, TIOCGPGRP), SCMP_ACT_ALLOW},
-        {SCMP_SYS(ioctl), SCMP_A1(SCMP_CMP_EQ, TIOCSIG), SCMP_ACT_ALLOW},
-        {SCMP_SYS(prlimit64), SCMP_A2(SCMP_CMP_EQ, 0), SCMP_ACT_ALLOW}, /* looks only */
-        {SCMP_SYS(tgkill), SCMP_A2(SCMP_CMP_EQ, 6 /* SIGABRT */), SCMP_ACT_ALLOW},
-    };
-    int status = 0;
-    for (size_t i = 0; status == 0 && i < sizeof rows / sizeof *rows; i++)
-        status = seccomp_rule_add(filter, rows[i].action, rows[i].number, 1, rows[i].condition);
-    return status;
-}
+static const struct own_filter_condition conditions[] = {
+    /* what connects by sending: a socket that listened, and was shut down, can */
+    {"sendto", 0, {OWN_FILTER_CLEAR(3, MSG_FASTOPEN)}},
+    {"sendmsg", 0, {OWN_FILTER_CLEAR(2, MSG_FASTOPEN)}},
+    /* to the keeper, one for each run */
+    OWN_FILTER_PAIR(SOCK_STREAM),
+    OWN_FILTER_PAIR(SOCK_SEQPACKET),
+    /* threads, and no processes; clone3 hides its flags: the C library then takes the other */
+    {"clone", 0, {{0, THREAD_FLAGS, THREAD_FLAGS}}},
+    {"clone3", ENOSYS, {{0}}},
+    OWN_FILTER_DESCRIPTORS,
+    {"mmap", 0, {OWN_FILTER_CLEAR(2, PROT_EXEC)}},
+    {"mprotect", 0, {OWN_FILTER_CLEAR(2, PROT_EXEC)}},
+    {"prctl", 0, {OWN_FILTER_IS(0, PR_SET_NAME)}},
+    {"ioctl", 0, {OWN_FILTER_IS(1, FIONREAD)}},
+    {"ioctl", 0, {OWN_FILTER_IS(1, FIONBIO)}},
+    {"ioctl", 0, {OWN_FILTER_IS(1, TIOCSWINSZ)}}, /* of a terminal in a box */
+    {"ioctl", 0, {OWN_FILTER_IS(1, TIOCGPGRP)}},
+    {"ioctl", 0, {OWN_FILTER_IS(1, TIOCSIG)}},
+    {"prlimit64", 0, {OWN_FILTER_IS(2, 0)}}, /* looks only */
+};
 
 static int install_filter(struct error *err)
 {
-    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-    int status = filter ? seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2) : -ENOMEM;
-    for (size_t i = 0; status == 0 && i < sizeof allowed / sizeof *allowed; i++)
-        status = add(filter, SCMP_ACT_ALLOW, allowed[i]);
-    for (size_t i = 0; status == 0 && i < sizeof fatal / sizeof *fatal; i++)
-        status = add(filter, SCMP_ACT_KILL_PROCESS, fatal[i]);
-    if (status == 0)
-        status = add_conditions(filter);
-    if (status == 0)
-        status = seccomp_load(filter);
-    seccomp_release(filter);
+    const struct own_filter filter = {.allowed = allowed,
+                                      .allowed_count = sizeof allowed / sizeof *allowed,
+                                      .fatal = fatal,
+                                      .fatal_count = sizeof fatal / sizeof *fatal,
+                                      .conditions = conditions,
+                                      .condition_count = sizeof conditions / sizeof *conditions};
+    int status = own_filter_install(&filter);
     return status < 0 ? error_layer(err, "seccomp", status, "the server's own filter cannot be installed")
                       : 0;
 }

@@ -1,6 +1,7 @@
 #include "server/event.h"
 
 #include "base/base64.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "base/text.h"
 
@@ -8,17 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int append_piece(const char *data, size_t length, void *into)
-{
-    return buffer_append(into, data, length) < 0 ? -1 : 0;
-}
-
 /* NULL `takes`: no memory, which is told by the caller. */
 static int append_event(struct buffer *into, size_t length, int status, json_t *takes)
 {
-    if (status == 0 &&
-        (!takes || json_dump_callback(takes, append_piece, into, JSON_COMPACT | JSON_REAL_PRECISION(12)) < 0))
-        status = -ENOMEM;
+    if (status == 0)
+        status = json_append(into, takes, JSON_COMPACT | JSON_REAL_PRECISION(12));
     if (status == 0)
         status = buffer_append(into, "\n\n", 2);
     json_decref(takes);

@@ -1,5 +1,6 @@
 #include "server/exact_json.h"
 
+#include "base/json_text.h"
 #include "base/scope.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ static int append_real(struct buffer *into, double number)
 /* Texts, and all that has no numbers of this kind in it. */
 static int append_plain(struct buffer *into, const json_t *value)
 {
-    scope_free char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    scope_free char *text = json_text(value, JSON_COMPACT | JSON_ENCODE_ANY);
     return text ? buffer_append(into, text, strlen(text)) : -ENOMEM;
 }
 

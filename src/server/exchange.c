@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 
 enum { JSON_DEPTH_MAX = 32 };
 
@@ -114,6 +115,12 @@ int exchange_client_fd(const struct exchange *exchange)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     return info ? info->connect_fd : -1;
+}
+
+bool exchange_more_waits(const struct exchange *exchange)
+{
+    int waiting = 0, fd = exchange_client_fd(exchange);
+    return fd >= 0 && ioctl(fd, FIONREAD, &waiting) == 0 && waiting > 0;
 }
 
 bool exchange_client_is_gone(const struct exchange *exchange)

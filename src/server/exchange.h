@@ -63,6 +63,9 @@ const char *exchange_key_id(const struct exchange *exchange);
 /* For poll(): POLLRDHUP tells that the client is gone. -1 for a request that is done to its end all the same,
  * because it has an Idempotency-Key. */
 int exchange_client_fd(const struct exchange *exchange);
+
+/* Bytes of the client's that nobody has read yet. */
+bool exchange_more_waits(const struct exchange *exchange);
 bool exchange_client_is_gone(const struct exchange *exchange);
 
 /* Does the client ask for events, by `Accept: text/event-stream`? */

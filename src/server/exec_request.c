@@ -2,6 +2,7 @@
 
 #include "base/base64.h"
 #include "base/scope.h"
+#include "base/signal_name.h"
 #include "server/query.h"
 #include "server/sandbox_request.h"
 
@@ -157,7 +158,7 @@ int exec_signal_number(const json_t *value)
     if (strncmp(name, "SIG", 3) == 0)
         name += 3;
     for (int number = 1; number < 32; number++) {
-        const char *known = sigabbrev_np(number);
+        const char *known = signal_name(number);
         if (known && strcmp(known, name) == 0)
             return number;
     }

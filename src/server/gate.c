@@ -1,5 +1,6 @@
 #include "server/gate.h"
 
+#include "base/json_text.h"
 #include "base/sha256.h"
 #include "server/admission.h"
 #include "server/audit.h"
@@ -83,7 +84,7 @@ static void add_text(struct buffer *line, const char *name, const char *text)
         return;
     }
     json_t *string = json_string(text);
-    char *encoded = string ? json_dumps(string, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    char *encoded = string ? json_text(string, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
     if (encoded)
         buffer_print(line, ",\"%s\":%s", name, encoded);
     free(encoded);
@@ -199,7 +200,7 @@ static void add_usage(struct buffer *line, const struct result_usage *usage)
 static void add_files(struct buffer *line, const json_t *files)
 {
     json_t *list = files_to_json(files);
-    char *encoded = json_dumps(list, JSON_COMPACT);
+    char *encoded = json_text(list, JSON_COMPACT);
     if (encoded)
         buffer_print(line, ",\"files\":%s,\"file_count\":%zu", encoded, json_array_size(files));
     free(encoded);

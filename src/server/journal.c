@@ -1,6 +1,6 @@
 #include "server/journal_inside.h"
 
-#include "base/clock.h"
+#include "base/condition.h"
 #include "base/sha256.h"
 #include "server/hangup.h"
 

@@ -7,6 +7,7 @@
 #include "server/journal_inside.h"
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "base/text.h"
 
@@ -27,7 +28,7 @@ static const char journal_name[] = "journal", journal_name_new[] = ".journal.new
 /* Takes the object. A line that was written in part is taken back: the next one must start a line. */
 static int journal_append(struct journal *journal, json_t *object, size_t *ret_length, struct error *err)
 {
-    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *text = object ? json_text(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (!text)
         return error_host(err, -ENOMEM, "the journal");
@@ -253,7 +254,7 @@ static int copy_line(struct journal *journal, int fd, struct journal_entry *entr
 {
     char *text = NULL;
     json_t *object = accepted_to_json(entry);
-    text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    text = object ? json_text(object, JSON_COMPACT) : NULL;
     json_decref(object);
     if (!text)
         return -ENOMEM;

@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "base/sha256.h"
 #include "base/text.h"
@@ -273,7 +274,7 @@ static int keys_print_tenant(struct buffer *text, const struct key_tenant *tenan
     }
     int status = 0;
     if (json_object_size(limits)) {
-        char *encoded = json_dumps(limits, JSON_COMPACT);
+        char *encoded = json_text(limits, JSON_COMPACT);
         status = encoded ? buffer_print(text, "{\"tenant\":\"%s\",\"limits\":%s}\n", tenant->name, encoded)
                          : -ENOMEM;
         free(encoded);

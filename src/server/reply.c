@@ -1,4 +1,5 @@
 /* The answers that a handler can give. */
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "base/text.h"
 #include "server/exchange_inside.h"
@@ -76,7 +77,7 @@ int exchange_reply_empty(struct exchange *exchange, int status)
 
 int exchange_reply_json(struct exchange *exchange, int status, json_t *takes)
 {
-    char *text = takes ? json_dumps(takes, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    char *text = takes ? json_text(takes, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(takes);
     if (!text)
         return -ENOMEM;

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "keeper/client.h"
 #include "keeper/wire.h"
@@ -263,7 +264,7 @@ int run_job_finish(struct run_job *job, struct buffer *ret, struct error *err)
         return status < 0 ? error_host(err, status, "no memory for an answer") : 0;
     }
     json_t *object = run_job_finish_object(job, err);
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
+    char *text = object ? json_text(object, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(object);
     if (!text)
         return err->kind ? err->code : error_host(err, -ENOMEM, "no memory for an answer");

@@ -10,14 +10,16 @@
 #include <string.h>
 
 /* Those that a spec has too; paths of the host, and limits to do without, are none of a client's business. */
-static const char *const spec_fields[] = {
-    "language", "code",           "command", "args", "env",  "image", "isolation",     "cwd", "stdin",
-    "limits",   "compile_limits", "call",    "host", "fuel", "vet",   "isolation_min", NULL};
+static const char *const spec_fields[] = {"language",       "code",      "command", "args",  "env",
+                                          "image",          "isolation", "cwd",     "stdin", "limits",
+                                          "compile_limits", "call",      "host",    "fuel",  "vet",
+                                          "isolation_min",  "fetch",     "preload", NULL};
 static const char *const all_fields[] = {
     "language", "code",   "command", "args",           "env",          "image",       "isolation",
     "cwd",      "stdin",  "limits",  "compile_limits", "files",        "preset",      "collect",
     "warm",     "stream", "name",    "stdin_base64",   "stdin_upload", "code_base64", "call",
-    "host",     "fuel",   "vet",     "isolation_min",  "results",      NULL};
+    "host",     "fuel",   "vet",     "isolation_min",  "results",      "fetch",       "preload",
+    NULL};
 
 static const struct {
     const char *preset, *field, *value;

@@ -2,6 +2,7 @@
 #include "server/store_inside.h"
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/scope.h"
 
 #include <dirent.h>
@@ -53,7 +54,7 @@ int disk_write_whole(int dir_fd, const char *name, const char *text)
 
 static int write_object(int data_fd, const char *top, const char *tenant, const char *name, json_t *object)
 {
-    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    char *text = object ? json_text(object, JSON_COMPACT) : NULL;
     json_decref(object);
     scope_fd dir = text ? disk_open_directory(data_fd, top, tenant) : -1;
     int status = !text ? -ENOMEM : dir < 0 ? dir : disk_write_whole(dir, name, text);

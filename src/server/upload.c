@@ -15,6 +15,8 @@
 #include <time.h>
 
 enum {
+    GATHER =
+        256 << 10, /* written at a time: the library hands out a few KiB, the file system likes large ones */
     WRITE_BEHIND = 8 << 20, /* the disk begins with these while the next ones come */
     SYNC_EVERY = 1 << 30,   /* what a crash of the machine can cost at most */
     RESERVE_STEP = 64 << 20,
@@ -27,7 +29,9 @@ struct upload {
     char tenant[STORE_TENANT_MAX + 1], name[STORE_NAME_MAX + 1];
     char wanted_sha256[STORE_HASH_LENGTH + 1];
     int64_t offset_bytes, begun_bytes, body_bytes, total_bytes, quota_bytes, lifetime_s;
+    int64_t written_bytes; /* of offset_bytes; the rest is gathered */
     int64_t written_behind, synced_bytes;
+    char *gathered;
     int fd;
     bool is_sealed; /* nothing may be added */
     struct content_hash hash;
@@ -48,6 +52,7 @@ static void upload_free(struct upload *upload)
         return;
     content_hash_close(&upload->hash);
     scope_close_fd(&upload->fd);
+    free(upload->gathered);
     pthread_mutex_destroy(&upload->lock);
     free(upload);
 }
@@ -74,7 +79,7 @@ static int open_part(struct upload *upload)
         return -errno;
     if (content_hash_open(&upload->hash, upload->fd) < 0)
         return -ENOMEM;
-    upload->written_behind = upload->offset_bytes;
+    upload->written_behind = upload->written_bytes;
     return write_note(upload);
 }
 
@@ -191,6 +196,7 @@ int upload_begin(struct store *store, const struct upload_terms *terms, struct u
     *upload = (struct upload){.store = store,
                               .fd = -1,
                               .offset_bytes = terms->offset_bytes,
+                              .written_bytes = terms->offset_bytes,
                               .begun_bytes = terms->offset_bytes,
                               .body_bytes = terms->body_bytes,
                               .total_bytes = known_total(terms),
@@ -234,38 +240,67 @@ static int reserve_more(struct upload *upload, size_t length)
 
 static int put_on_disk(struct upload *upload)
 {
-    if (upload->offset_bytes - upload->written_behind >= WRITE_BEHIND) {
-        sync_file_range(upload->fd, upload->written_behind, upload->offset_bytes - upload->written_behind,
+    if (upload->written_bytes - upload->written_behind >= WRITE_BEHIND) {
+        sync_file_range(upload->fd, upload->written_behind, upload->written_bytes - upload->written_behind,
                         SYNC_FILE_RANGE_WRITE);
-        upload->written_behind = upload->offset_bytes;
+        upload->written_behind = upload->written_bytes;
     }
-    if (upload->offset_bytes - upload->synced_bytes < SYNC_EVERY)
+    if (upload->written_bytes - upload->synced_bytes < SYNC_EVERY)
         return 0;
     if (fdatasync(upload->fd) < 0)
         return -errno;
-    upload->synced_bytes = upload->offset_bytes;
+    upload->synced_bytes = upload->written_bytes;
     return write_note(upload);
 }
 
-static int add_locked(struct upload *upload, struct slice bytes)
+/* Only what is in the file counts for who goes on with it. */
+static int write_bytes(struct upload *upload, struct slice bytes)
 {
-    if (upload->is_taken)
-        return -ECANCELED;
     int status = file_write_all(upload->fd, bytes.data, bytes.length);
-    if (status < 0)
+    if (status < 0) { /* a part of it may be in the file: the next try begins where this one did */
+        lseek(upload->fd, upload->written_bytes, SEEK_SET);
         return status;
-    upload->offset_bytes += (int64_t)bytes.length;
-    upload->part->offset_bytes = upload->offset_bytes;
-    content_hash_follow(&upload->hash, upload->offset_bytes);
+    }
+    upload->written_bytes += (int64_t)bytes.length;
+    upload->part->offset_bytes = upload->written_bytes;
+    content_hash_follow(&upload->hash, upload->written_bytes);
     return put_on_disk(upload);
 }
 
-int upload_add(struct upload *upload, struct slice bytes, struct error *err)
+static int write_gathered(struct upload *upload)
+{
+    size_t length = (size_t)(upload->offset_bytes - upload->written_bytes);
+    return length ? write_bytes(upload, (struct slice){upload->gathered, length}) : 0;
+}
+
+static int add_locked(struct upload *upload, struct slice bytes, bool more_waits)
+{
+    if (upload->is_taken)
+        return -ECANCELED;
+    if (more_waits && !upload->gathered)
+        upload->gathered = malloc(GATHER); /* or it is written as it comes */
+    size_t length = (size_t)(upload->offset_bytes - upload->written_bytes);
+    bool is_gathered = more_waits && upload->gathered && bytes.length <= GATHER;
+    int status = is_gathered && bytes.length <= GATHER - length ? 0 : write_gathered(upload);
+    if (status < 0)
+        return status;
+    length = (size_t)(upload->offset_bytes - upload->written_bytes);
+    if (is_gathered) {
+        memcpy(upload->gathered + length, bytes.data, bytes.length);
+        upload->offset_bytes += (int64_t)bytes.length;
+        return 0;
+    }
+    status = write_bytes(upload, bytes);
+    upload->offset_bytes = upload->written_bytes; /* nothing is gathered by now, also where this failed */
+    return status;
+}
+
+int upload_add(struct upload *upload, struct slice bytes, bool more_waits, struct error *err)
 {
     int status = reserve_more(upload, bytes.length);
     if (status == 0) {
         pthread_mutex_lock(&upload->lock);
-        status = add_locked(upload, bytes);
+        status = add_locked(upload, bytes, more_waits);
         pthread_mutex_unlock(&upload->lock);
     }
     if (status == -ECANCELED)
@@ -299,8 +334,8 @@ static void let_go(struct upload *upload, bool is_gone)
 static void keep_part(struct upload *upload)
 {
     pthread_mutex_lock(&upload->lock);
-    if (!upload->is_taken && upload->fd >= 0 && fdatasync(upload->fd) == 0) {
-        upload->synced_bytes = upload->offset_bytes;
+    if (!upload->is_taken && upload->fd >= 0 && write_gathered(upload) == 0 && fdatasync(upload->fd) == 0) {
+        upload->synced_bytes = upload->written_bytes;
         write_note(upload);
     }
     pthread_mutex_unlock(&upload->lock);
@@ -345,9 +380,12 @@ static int commit(struct upload *upload, struct stored *ret)
 {
     struct store *store = upload->store;
     struct entry entry = {.file = {.size_bytes = upload->offset_bytes, .created_s = time(NULL)}};
+    int status = write_gathered(upload);
+    if (status < 0)
+        return status;
     if (fsync(upload->fd) < 0)
         return -errno;
-    int status = content_hash_finish(&upload->hash, upload->offset_bytes, entry.file.sha256);
+    status = content_hash_finish(&upload->hash, upload->offset_bytes, entry.file.sha256);
     if (status < 0)
         return status;
     if (upload->wanted_sha256[0] && strcasecmp(upload->wanted_sha256, entry.file.sha256) != 0)

@@ -1,4 +1,4 @@
-/* One upload into the store: bytes as they come, no more of them in memory than the caller has.
+/* One upload into the store: bytes as they come, a quarter of a megabyte of them in memory at most.
  *
  * What has come stays when the connection breaks, and the next upload of that name goes on from there. It is
  * a file of the store only when all of it is on the disk; until then the name keeps what it had. Who comes
@@ -26,8 +26,10 @@ struct upload_terms {
 int upload_begin(struct store *store, const struct upload_terms *terms, struct upload **ret,
                  int64_t *ret_offset, struct error *err);
 
-/* -ECANCELED: another upload took the name; -EFBIG: more than was told; -EDQUOT, -E2BIG. */
-int upload_add(struct upload *upload, struct slice bytes, struct error *err);
+/* more_waits: the next bytes are there already, so these need not be in the file yet; they are in it, and
+ * count for who goes on with this upload, as soon as nothing waits. -ECANCELED: another upload took the name;
+ * -EFBIG: more than was told; -EDQUOT, -E2BIG. */
+int upload_add(struct upload *upload, struct slice bytes, bool more_waits, struct error *err);
 
 /* All that comes now has come. 0: the file is whole and on the disk; 1: there is more to come, from
  * *ret_offset. -EILSEQ: it is not what it must be, and gone. Frees. */

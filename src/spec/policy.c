@@ -164,6 +164,10 @@ static int policy_set(struct policy *policy, const char *key, const char *value,
     int taken = policy_set_server(policy, key, value, err);
     if (taken == 0)
         taken = vet_policy_set(&policy->vetting, key, value, err);
+    if (taken == 0)
+        taken = fetch_policy_set(&policy->fetch, key, value, err);
+    if (taken == 0)
+        taken = warm_policy_set(&policy->warm, key, value, err);
     if (taken != 0)
         return taken < 0 ? taken : 0;
     return policy_set_limit(policy, key, value, err);
@@ -216,7 +220,7 @@ static int policy_check_itself(struct policy *policy, struct error *err)
                               policy->source, limit_rows[i].name, limit_rows[i].name);
         policy->defaults.value[i] = policy->ceilings.value[i];
     }
-    return 0;
+    return warm_policy_check(&policy->warm, err) < 0 ? error_context(err, "%s", policy->source) : 0;
 }
 
 int policy_load(const char *path, struct policy *ret, struct error *err)
@@ -229,13 +233,18 @@ int policy_load(const char *path, struct policy *ret, struct error *err)
                         .upload_quota_bytes = UPLOAD_QUOTA,
                         .upload_lifetime_ms = UPLOAD_LIFETIME_MS,
                         .source = "built-in"};
+    fetch_policy_init(&ret->fetch);
     for (int i = 0; i < LIMIT_FIELDS; i++) {
         ret->defaults.value[i] = limit_rows[i].normal;
         ret->ceilings.value[i] = limit_rows[i].most;
     }
     int status = policy_set_text(&ret->image, "host");
-    if (status < 0)
+    if (status == 0)
+        status = warm_policy_init(&ret->warm);
+    if (status < 0) {
+        policy_free(ret);
         return error_host(err, status, "cannot load the configuration");
+    }
     const char *file = path ? path : "/etc/cloche.conf";
     scope_buffer text = {0};
     status = file_read_whole(AT_FDCWD, file, 1 << 20, &text);
@@ -255,11 +264,18 @@ int policy_load(const char *path, struct policy *ret, struct error *err)
     return status;
 }
 
+void policy_trust_caller(struct policy *policy)
+{
+    policy->fetch.is_callers = strcmp(policy->source, "built-in") == 0;
+}
+
 void policy_free(struct policy *policy)
 {
     free(policy->image);
     free(policy->image_store);
     vet_policy_free(&policy->vetting);
+    fetch_policy_free(&policy->fetch);
+    warm_policy_free(&policy->warm);
     free(policy->oci_runtime);
     free(policy->oci_platform);
     string_list_free(&policy->accepted);

@@ -15,19 +15,32 @@
  *                            without a kernel of its own where the runtime has none
  *   oci_runtime = /usr/bin/runsc           what makes the boxes of the engine gvisor
  *   oci_platform = systrap   how that one catches system calls: or kvm, ptrace
+ *   fetch.hosts = api.example.com, *.example.org
+ *                            what modules may be allowed to fetch from (spec/fetch.h); also fetch.requests,
+ *                            fetch.body, fetch.response, fetch.wall, fetch.ca
  *   image_store = /srv/images
  *   languages = /etc/cloche/ruby.json      (may be given several times)
+ *   preload = numpy, pandas  what warm interpreters have imported
+ *   preload.ml = numpy, sklearn            another such set, for runs that ask for it
+ *   warm = data ml           an image, and its usual set, for which boxes are ready from the start (may be
+ *                            given several times); warm.images = 4 how many images more, while runs ask for
+ *                            them, and warm.idle = 10m how long after the last
  *   server.memory = 8G       what runs of `cloche serve` may use at one time; server.cpus the same
  *   server.queue = 256       how many may wait for that; server.queue_wait = 30s how long
- *   server.names = box.example, other.example     under which a server on loopback is reached, through a
- * proxy server.sandbox_runs = 100000     how many runs a live sandbox may have at most upload_quota = 16G of
- * the files that one tenant of a server keeps upload_lifetime = 168h   after which they go, at the latest */
+ *   server.names = box.example, other.example
+ *                            under which a server on loopback is reached, through a proxy
+ *   server.sandbox_runs = 100000
+ *                            how many runs a live sandbox may have at most
+ *   upload_quota = 16G       of the files that one tenant of a server keeps
+ *   upload_lifetime = 168h   after which they go, at the latest */
 #pragma once
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "spec/fetch.h"
 #include "spec/limits.h"
 #include "spec/vet.h"
+#include "spec/warm.h"
 
 #include <stdbool.h>
 
@@ -60,11 +73,13 @@ struct policy {
     enum vet_mode vet, vet_min;
     bool vet_set; /* by the operator: runs are vetted also where it costs time */
     struct vet_policy vetting;
+    struct warm_policy warm;
     struct string_list accepted; /* of spec_acceptable */
     char *image;
     char *image_store; /* NULL: the default place */
     struct string_list languages;
     char *oci_runtime, *oci_platform; /* of gvisor boxes; NULL: runsc, and its systrap */
+    struct fetch_policy fetch;
     struct policy_server server;
     int64_t upload_quota_bytes, upload_lifetime_ms;
     char source[256]; /* the file that it came from, or "built-in" */
@@ -73,6 +88,9 @@ struct policy {
 /* path NULL: /etc/cloche.conf if it is there. A wrong line is an error that names file, line, key and value.
  */
 int policy_load(const char *path, struct policy *ret, struct error *err);
+/* Who runs code and who configures is one, where there is no configuration: for what the caller starts by
+ * itself, never for what others ask of us. */
+void policy_trust_caller(struct policy *policy);
 void policy_free(struct policy *policy);
 
 /* Is the value within the least and the operator's ceiling? The error names field, value, bounds and source.

@@ -1,5 +1,6 @@
 #include "spec/result.h"
 
+#include "base/signal_name.h"
 #include "spec/vet.h"
 
 #include <errno.h>
@@ -51,6 +52,7 @@ void result_free(struct result *result)
     result_free(result->compile);
     json_decref(result->vet);
     json_decref(result->shown);
+    json_decref(result->fetched);
     free(result);
 }
 
@@ -117,6 +119,7 @@ int result_add_layer(struct result *result, const char *name, bool active, const
     char *copy = strdup(name);
     if (length < 0 || !copy) {
         free(copy);
+        result->is_incomplete = true;
         return -ENOMEM;
     }
     result->layers[result->layer_count++] =
@@ -132,7 +135,7 @@ void result_take_vet(struct result *result, json_t *report)
 
 const char *result_format_end(const struct result *result, char *into, size_t size)
 {
-    const char *name = result->signal ? sigabbrev_np(result->signal) : NULL;
+    const char *name = result->signal ? signal_name(result->signal) : NULL;
     if (result->cause == CAUSE_exit)
         snprintf(into, size, "exit %d", result->exit_code);
     else if (result->cause == CAUSE_signal)

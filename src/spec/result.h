@@ -94,11 +94,14 @@ struct result {
     enum isolation isolation;
     struct result_layer layers[RESULT_LAYERS_MAX];
     size_t layer_count;
+    bool is_incomplete;     /* something of it could not be kept, for want of memory: it is none */
     bool left_behind;       /* something of the box could not be removed: `cloche reap` will */
     struct result *compile; /* the compile step's result; NULL when there was none */
     struct json_t *shown;   /* list of what it showed, as clients get it; NULL: nobody asked */
     int64_t shown_dropped_bytes;
-    struct json_t *vet; /* a report of spec/vet.h; NULL when the code was not looked at */
+    struct json_t *fetched;    /* wasm: list of what was asked of the gateway; NULL: there was none */
+    int64_t fetched_uncounted; /* more than are listed */
+    struct json_t *vet;        /* a report of spec/vet.h; NULL when the code was not looked at */
 };
 
 /* Takes the report, in place of another. */

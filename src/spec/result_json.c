@@ -1,6 +1,7 @@
 #include "spec/result.h"
 
 #include "base/base64.h"
+#include "base/json_text.h"
 #include "base/text.h"
 
 #include <jansson.h>
@@ -16,39 +17,51 @@ static json_t *text_or_replacement(const char *data, size_t length)
     return text_append_utf8(&clean, data, length) < 0 ? NULL : json_stringn(clean.data, clean.length);
 }
 
-static void set_bytes(json_t *object, const char *name, const char *name_base64, const char *data,
-                      size_t length)
+/* A result that lacks something, for want of memory, would be read as one that has nothing there. So whatever
+ * is lost on the way is remembered, and then there is none. */
+static void put(json_t *object, const char *name, json_t *value, bool *lost)
 {
-    json_object_set_new(object, name, text_or_replacement(data ? data : "", length));
+    *lost |= json_object_set_new(object, name, value) < 0;
+}
+
+static void append(json_t *list, json_t *value, bool *lost)
+{
+    *lost |= json_array_append_new(list, value) < 0;
+}
+
+static void put_bytes(json_t *object, const char *name, const char *name_base64, const char *data,
+                      size_t length, bool *lost)
+{
+    put(object, name, text_or_replacement(data ? data : "", length), lost);
     if (!text_is_utf8(data ? data : "", length)) {
         char *encoded = base64_encode((struct slice){data, length});
-        json_object_set_new(object, name_base64, json_string(encoded ? encoded : ""));
+        put(object, name_base64, encoded ? json_string(encoded) : NULL, lost);
         free(encoded);
     }
 }
 
-static json_t *files_to_json(const struct result *result)
+static json_t *files_to_json(const struct result *result, bool *lost)
 {
     json_t *files = json_array();
     for (size_t i = 0; i < result->file_count; i++) {
         json_t *file = json_object();
-        set_bytes(file, "path", "path_base64", result->files[i].path, strlen(result->files[i].path));
-        json_object_set_new(file, "size", json_integer(result->files[i].size));
-        json_object_set_new(file, "sha256", json_string(result->files[i].sha256));
-        json_array_append_new(files, file);
+        put_bytes(file, "path", "path_base64", result->files[i].path, strlen(result->files[i].path), lost);
+        put(file, "size", json_integer(result->files[i].size), lost);
+        put(file, "sha256", json_string(result->files[i].sha256), lost);
+        append(files, file, lost);
     }
     return files;
 }
 
-static json_t *omissions_to_json(const struct result *result)
+static json_t *omissions_to_json(const struct result *result, bool *lost)
 {
     json_t *omissions = json_array();
     for (size_t i = 0; i < result->omission_count; i++) {
         json_t *omission = json_object();
-        set_bytes(omission, "path", "path_base64", result->omissions[i].path,
-                  strlen(result->omissions[i].path));
-        json_object_set_new(omission, "reason", json_string(result->omissions[i].reason));
-        json_array_append_new(omissions, omission);
+        put_bytes(omission, "path", "path_base64", result->omissions[i].path,
+                  strlen(result->omissions[i].path), lost);
+        put(omission, "reason", json_string(result->omissions[i].reason), lost);
+        append(omissions, omission, lost);
     }
     return omissions;
 }
@@ -61,82 +74,87 @@ static json_t *usage_to_json(const struct result_usage *usage)
                      (json_int_t)usage->peak_pids, "disk_bytes", (json_int_t)usage->disk_bytes);
 }
 
-static json_t *layers_to_json(const struct result *result)
+static json_t *layers_to_json(const struct result *result, bool *lost)
 {
     json_t *layers = json_array();
     for (size_t i = 0; i < result->layer_count; i++) {
         const struct result_layer *layer = &result->layers[i];
         json_t *object = json_pack("{s:s,s:b}", "name", layer->name, "active", layer->active);
-        json_object_set_new(object, "detail", text_or_replacement(layer->detail, strlen(layer->detail)));
-        json_array_append_new(layers, object);
+        put(object, "detail", text_or_replacement(layer->detail, strlen(layer->detail)), lost);
+        append(layers, object, lost);
     }
     return layers;
 }
 
 /* Numbers where JSON has them; what it has not (NaN, infinities) stays text. */
-static json_t *returned_to_json(const struct string_list *values)
+static json_t *returned_to_json(const struct string_list *values, bool *lost)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < values->count; i++) {
         const char *text = values->items[i];
         bool is_number = strspn(text, "-0123456789.e+") == strlen(text);
         json_t *value = is_number ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
-        json_array_append_new(list, value ? value : text_or_replacement(text, strlen(text)));
+        append(list, value ? value : text_or_replacement(text, strlen(text)), lost);
     }
     return list;
 }
 
-static json_t *result_object(const struct result *result)
+static json_t *result_object(const struct result *result, bool *lost)
 {
     json_t *object = json_object();
-    json_object_set_new(object, "exit_code",
-                        result->exit_code < 0 ? json_null() : json_integer(result->exit_code));
-    json_object_set_new(object, "signal", result->signal ? json_integer(result->signal) : json_null());
-    json_object_set_new(object, "timed_out", json_boolean(result->timed_out));
-    json_object_set_new(object, "cause", json_string(cause_names[result->cause]));
+    put(object, "exit_code", result->exit_code < 0 ? json_null() : json_integer(result->exit_code), lost);
+    put(object, "signal", result->signal ? json_integer(result->signal) : json_null(), lost);
+    put(object, "timed_out", json_boolean(result->timed_out), lost);
+    put(object, "cause", json_string(cause_names[result->cause]), lost);
     if (result->cause == CAUSE_denied_syscall)
-        json_object_set_new(object, "denied_syscall",
-                            result->denied_syscall[0] ? json_string(result->denied_syscall) : json_null());
+        put(object, "denied_syscall",
+            result->denied_syscall[0] ? json_string(result->denied_syscall) : json_null(), lost);
     if (result->trap[0])
-        json_object_set_new(object, "trap", text_or_replacement(result->trap, strlen(result->trap)));
+        put(object, "trap", text_or_replacement(result->trap, strlen(result->trap)), lost);
     if (result->returned.count)
-        json_object_set_new(object, "returned", returned_to_json(&result->returned));
+        put(object, "returned", returned_to_json(&result->returned, lost), lost);
     if (result->fuel_used >= 0)
-        json_object_set_new(object, "fuel_used", json_integer(result->fuel_used));
+        put(object, "fuel_used", json_integer(result->fuel_used), lost);
     if (result->detail[0])
-        json_object_set_new(object, "detail", text_or_replacement(result->detail, strlen(result->detail)));
-    set_bytes(object, "stdout", "stdout_base64", result->output.kept.data, result->output.kept.length);
-    set_bytes(object, "stderr", "stderr_base64", result->errors.kept.data, result->errors.kept.length);
-    json_object_set_new(object, "truncated",
-                        json_pack("{s:I,s:I}", "stdout", (json_int_t)result->output.dropped_bytes, "stderr",
-                                  (json_int_t)result->errors.dropped_bytes));
+        put(object, "detail", text_or_replacement(result->detail, strlen(result->detail)), lost);
+    put_bytes(object, "stdout", "stdout_base64", result->output.kept.data, result->output.kept.length, lost);
+    put_bytes(object, "stderr", "stderr_base64", result->errors.kept.data, result->errors.kept.length, lost);
+    put(object, "truncated",
+        json_pack("{s:I,s:I}", "stdout", (json_int_t)result->output.dropped_bytes, "stderr",
+                  (json_int_t)result->errors.dropped_bytes),
+        lost);
     if (result->shown) {
-        json_object_set_new(json_object_get(object, "truncated"), "results",
-                            json_integer(result->shown_dropped_bytes));
-        json_object_set(object, "results", result->shown);
+        put(json_object_get(object, "truncated"), "results", json_integer(result->shown_dropped_bytes), lost);
+        put(object, "results", json_incref(result->shown), lost);
     }
-    json_object_set_new(object, "files", files_to_json(result));
-    json_object_set_new(object, "not_collected", omissions_to_json(result));
+    put(object, "files", files_to_json(result, lost), lost);
+    put(object, "not_collected", omissions_to_json(result, lost), lost);
     if (result->omissions_uncounted)
-        json_object_set_new(object, "not_collected_more", json_integer(result->omissions_uncounted));
-    json_object_set_new(object, "usage", usage_to_json(&result->usage));
-    json_object_set_new(object, "isolation", json_string(isolation_names[result->isolation]));
+        put(object, "not_collected_more", json_integer(result->omissions_uncounted), lost);
+    put(object, "usage", usage_to_json(&result->usage), lost);
+    put(object, "isolation", json_string(isolation_names[result->isolation]), lost);
     if (result->chosen[0])
-        json_object_set_new(object, "chosen", text_or_replacement(result->chosen, strlen(result->chosen)));
-    json_object_set_new(object, "layers", layers_to_json(result));
+        put(object, "chosen", text_or_replacement(result->chosen, strlen(result->chosen)), lost);
+    put(object, "layers", layers_to_json(result, lost), lost);
     if (result->left_behind)
-        json_object_set_new(object, "left_behind", json_true());
+        put(object, "left_behind", json_true(), lost);
+    if (result->fetched)
+        put(object, "fetched", json_incref(result->fetched), lost);
+    if (result->fetched_uncounted)
+        put(object, "fetched_more", json_integer(result->fetched_uncounted), lost);
     if (result->vet)
-        json_object_set(object, "vet", result->vet);
+        put(object, "vet", json_incref(result->vet), lost);
     if (result->compile)
-        json_object_set_new(object, "compile", result_object(result->compile));
+        put(object, "compile", result_object(result->compile, lost), lost);
     return object;
 }
 
 char *result_to_json(const struct result *result, bool pretty)
 {
-    json_t *object = result_object(result);
-    char *text = json_dumps(object, JSON_REAL_PRECISION(12) | (pretty ? JSON_INDENT(2) : JSON_COMPACT));
+    bool lost = result->is_incomplete || (result->compile && result->compile->is_incomplete);
+    json_t *object = result_object(result, &lost);
+    char *text =
+        lost ? NULL : json_text(object, JSON_REAL_PRECISION(12) | (pretty ? JSON_INDENT(2) : JSON_COMPACT));
     json_decref(object);
     return text;
 }

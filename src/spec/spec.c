@@ -26,6 +26,7 @@ void spec_free(struct spec *spec)
     free(spec->code_file);
     free(spec->code_name);
     free(spec->image);
+    free(spec->preload);
     free(spec->working_directory);
     free(spec->output_directory);
     free(spec->call);
@@ -36,6 +37,8 @@ void spec_free(struct spec *spec)
     string_list_free(&spec->environment);
     string_list_free(&spec->accepted);
     string_list_free(&spec->host);
+    string_list_free(&spec->fetch);
+    free(spec->fetch_ca);
     free(spec->oci_runtime);
     free(spec->oci_platform);
     for (size_t i = 0; i < spec->grant_count; i++) {
@@ -45,7 +48,7 @@ void spec_free(struct spec *spec)
     free(spec);
 }
 
-const char *const spec_host_groups[SPEC_HOST_GROUPS] = {"wasi", "clock", "random", "log", "kv"};
+const char *const spec_host_groups[SPEC_HOST_GROUPS] = {"wasi", "clock", "random", "log", "kv", "fetch"};
 
 const char *const spec_acceptable[SPEC_ACCEPTABLE] = {"memory", "cpus", "kernel"};
 
@@ -81,6 +84,12 @@ static int set_image(struct spec *spec, const char *value, struct error *err)
 {
     (void)err;
     return set_text(&spec->image, value);
+}
+
+static int set_preload(struct spec *spec, const char *value, struct error *err)
+{
+    (void)err;
+    return set_text(&spec->preload, value);
 }
 
 static int set_working_directory(struct spec *spec, const char *value, struct error *err)
@@ -234,15 +243,17 @@ static int add_host(struct spec *spec, const char *value, struct error *err)
     bool is_known = false;
     for (size_t i = 0; i < SPEC_HOST_GROUPS; i++)
         is_known |= strcmp(value, spec_host_groups[i]) == 0;
-    if (!is_known && strcmp(value, "fetch") == 0)
-        return error_spec(err, "host",
-                          "host: there is no 'fetch': boxes have no network yet, and no gateway that a call "
-                          "could go through; there are: wasi, clock, random, log, kv");
     if (!is_known)
         return error_spec(
             err, "host",
-            "host: '%.64s' is not a group of host functions; there are: wasi, clock, random, log, kv", value);
+            "host: '%.64s' is not a group of host functions; there are: wasi, clock, random, log, kv, fetch",
+            value);
     return add_list(&spec->host, "host", value, err);
+}
+
+static int add_fetch(struct spec *spec, const char *value, struct error *err)
+{
+    return add_list(&spec->fetch, "fetch", value, err);
 }
 
 static int set_fuel(struct spec *spec, const char *value, struct error *err)
@@ -291,26 +302,17 @@ static const struct {
     const char *name;
     int (*set)(struct spec *spec, const char *value, struct error *err);
 } fields[] = {
-    {"language", set_language},
-    {"file", set_file},
-    {"code", set_code},
-    {"command", add_command},
-    {"arg", add_argument},
-    {"env", add_environment},
-    {"image", set_image},
-    {"isolation", set_isolation},
-    {"isolation_min", set_isolation_min},
-    {"input", add_input},
-    {"read", add_read},
-    {"write", add_write},
-    {"output", set_output},
-    {"accept", add_accepted},
-    {"cwd", set_working_directory},
-    {"stdin", set_stdin},
-    {"call", set_call},
-    {"host", add_host},
-    {"fuel", set_fuel},
-    {"vet", set_vet},
+    {"language", set_language},   {"file", set_file},
+    {"code", set_code},           {"command", add_command},
+    {"arg", add_argument},        {"env", add_environment},
+    {"image", set_image},         {"preload", set_preload},
+    {"isolation", set_isolation}, {"isolation_min", set_isolation_min},
+    {"input", add_input},         {"read", add_read},
+    {"write", add_write},         {"output", set_output},
+    {"accept", add_accepted},     {"cwd", set_working_directory},
+    {"stdin", set_stdin},         {"call", set_call},
+    {"host", add_host},           {"fetch", add_fetch},
+    {"fuel", set_fuel},           {"vet", set_vet},
 };
 
 int spec_set(struct spec *spec, const char *field, const char *value, struct error *err)

@@ -55,6 +55,7 @@ struct spec {
     struct string_list arguments; /* of the code's program */
     struct string_list environment;
     char *image;
+    char *preload; /* the set of modules that a warm box has imported (warm.h); NULL: the image's usual */
     char *working_directory;
     bool has_isolation;
     enum isolation isolation;
@@ -74,7 +75,10 @@ struct spec {
     char *output_directory; /* host directory that collected files are written to; NULL: only their hashes */
     int output_fd;          /* the same, opened by the caller, whose it stays; -1: none */
     char *call; /* wasm: the exported function to call, with the arguments as its values; NULL: _start */
-    struct string_list host;     /* wasm: groups of host functions that are approved; none: wasi */
+    struct string_list host;  /* wasm: groups of host functions that are approved; none: wasi */
+    struct string_list fetch; /* wasm: rules of spec/fetch.h; after validation as the operator has them */
+    struct fetch_limits fetch_limits; /* the operator's, taken over by spec_validate, as the next is */
+    char *fetch_ca;
     int64_t fuel;                /* wasm: units after which it ends, the same in every run; -1: not counted */
     struct string_list accepted; /* limits or layers that the caller does without, by name */
     enum stdin_kind stdin_kind;
@@ -92,8 +96,8 @@ static inline void spec_free_pointer(struct spec **spec)
 }
 
 /* The scalar and list fields that options and JSON share. A list field is added to. Names: language, file,
- * code, command, arg, env (NAME=value), image, isolation, input (PATH or PATH:NAME), read, write, output,
- * accept, cwd, stdin, call, host, fuel, vet, any limit, and compile.LIMIT. */
+ * code, command, arg, env (NAME=value), image, preload, isolation, input (PATH or PATH:NAME), read, write,
+ * output, accept, cwd, stdin, call, host, fetch, fuel, vet, any limit, and compile.LIMIT. */
 int spec_set(struct spec *spec, const char *field, const char *value, struct error *err);
 
 /* A JSON object; unknown fields are refused by name. */
@@ -121,7 +125,7 @@ int spec_set_proof(struct spec *spec, enum isolation isolation, struct error *er
 bool spec_is_proof(const struct spec *spec);
 
 /* What a module may import beside what it brings. */
-enum { SPEC_HOST_GROUPS = 5 };
+enum { SPEC_HOST_GROUPS = 6 };
 extern const char *const spec_host_groups[SPEC_HOST_GROUPS];
 
 /* The part of it that is about paths: each is there and can be granted; absolute afterwards, with a name. */

@@ -152,9 +152,9 @@ static int set_limits(struct spec *spec, const char *prefix, const json_t *value
 }
 
 static const char *const known_fields[] = {
-    "language",      "file",           "code",  "command", "args",   "env",    "image", "isolation",
-    "isolation_min", "inputs",         "reads", "writes",  "output", "accept", "cwd",   "stdin",
-    "limits",        "compile_limits", "call",  "host",    "fuel",   "vet"};
+    "language",      "file",           "code",  "command", "args",   "env",    "image",   "isolation",
+    "isolation_min", "inputs",         "reads", "writes",  "output", "accept", "cwd",     "stdin",
+    "limits",        "compile_limits", "call",  "host",    "fuel",   "vet",    "preload", "fetch"};
 
 static int refuse_unknown(const char *name, struct error *err)
 {
@@ -172,7 +172,7 @@ static int set_field(struct spec *spec, const char *name, const json_t *value, s
     static const struct {
         const char *name, *each;
     } arrays[] = {{"command", "command"}, {"args", "arg"},      {"inputs", "input"}, {"reads", "read"},
-                  {"writes", "write"},    {"accept", "accept"}, {"host", "host"}};
+                  {"writes", "write"},    {"accept", "accept"}, {"host", "host"},    {"fetch", "fetch"}};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         if (strcmp(name, arrays[i].name) == 0)
             return set_array(spec, name, arrays[i].each, value, err);

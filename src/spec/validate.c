@@ -44,7 +44,11 @@ static bool is_module(const struct spec *spec)
 /* What only that engine has, and what it has not. */
 static int check_wasm(const struct spec *spec, struct error *err)
 {
-    const char *field = spec->call ? "call" : spec->host.count ? "host" : spec->fuel >= 0 ? "fuel" : NULL;
+    const char *field = spec->call          ? "call"
+                        : spec->fetch.count ? "fetch"
+                        : spec->host.count  ? "host"
+                        : spec->fuel >= 0   ? "fuel"
+                                            : NULL;
     if (spec->isolation != ISOLATION_WASM && (field || is_module(spec)))
         return error_spec(err, field ? field : "isolation",
                           "%s: only the engine wasm has it; use --isolation wasm, not %s",
@@ -258,6 +262,38 @@ static int check_program(struct spec *spec, struct error *err)
     return 0;
 }
 
+static bool approves(const struct spec *spec, const char *group)
+{
+    for (size_t i = 0; i < spec->host.count; i++)
+        if (strcmp(spec->host.items[i], group) == 0)
+            return true;
+    return false;
+}
+
+/* Who names a host has approved the functions that reach it; who names none has nothing that they could
+ * reach, and should know it before the run. */
+static int check_fetch(struct spec *spec, const struct policy *policy, struct error *err)
+{
+    const bool is_approved = approves(spec, "fetch");
+    if (!spec->fetch.count)
+        return is_approved
+                   ? error_spec(err, "fetch",
+                                "fetch: the group 'fetch' is approved, but no host that may be reached "
+                                "is named; give HOST or HOST:PORT (--fetch HOST)")
+                   : 0;
+    int status = fetch_rules_validate(&spec->fetch, &policy->fetch, policy->source, err);
+    if (status < 0)
+        return status;
+    if (!spec->host.count)
+        status = string_list_add(&spec->host, "wasi");
+    if (status == 0 && !is_approved)
+        status = string_list_add(&spec->host, "fetch");
+    spec->fetch_limits = policy->fetch.limits;
+    free(spec->fetch_ca);
+    spec->fetch_ca = policy->fetch.ca ? strdup(policy->fetch.ca) : NULL;
+    return status < 0 || (policy->fetch.ca && !spec->fetch_ca) ? error_host(err, -ENOMEM, "fetch") : 0;
+}
+
 static int add_accepted(struct spec *spec, const struct policy *policy, struct error *err)
 {
     for (size_t i = 0; i < policy->accepted.count; i++)
@@ -278,9 +314,13 @@ int spec_validate(struct spec *spec, const struct policy *policy, struct error *
     if (status == 0)
         status = check_program(spec, err);
     if (status == 0)
+        status = check_fetch(spec, policy, err);
+    if (status == 0)
         status = check_vet(spec, policy, err);
     if (status == 0)
         status = spec_resolve_grants(spec, err);
+    if (status == 0 && spec->preload && !warm_policy_modules(&policy->warm, spec->preload, err))
+        status = -EINVAL;
     if (status == 0 && !spec->image && !(spec->image = strdup(policy->image)))
         status = error_host(err, -ENOMEM, "image");
     return status;

@@ -1,7 +1,11 @@
 """Disk: filled by bytes, by inodes, by links, by what cannot be seen."""
+import json
 import os
 import pathlib
 import shutil
+import subprocess
+import tempfile
+import time
 
 import attack
 import box
@@ -9,6 +13,58 @@ import pytest
 
 DISK = 8 << 20
 LIMITS = ("--disk", str(DISK), "--wall", "8s")
+
+GONE = r"""
+/* gone COUNT MEGABYTES: programs of that size that run without a name, and without a page of their own mapped. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char __executable_start[], _end[];
+
+/* In memory that was copied to: takes away what we came from, and waits for ever. */
+static const unsigned char leave[] = {
+    0xb8, 11, 0, 0, 0, 0x0f, 0x05,                              /* munmap(rdi, rsi) */
+    0xb8, 34, 0, 0, 0, 0x0f, 0x05, 0xeb, 0xf7};                 /* pause(), again and again */
+
+int main(int argc, char **argv)
+{
+    static char chunk[1 << 20];
+    char path[256];
+    if (argc < 3) {
+        char *place = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        unsigned long start = (unsigned long)__executable_start & ~4095UL, end = ((unsigned long)_end + 4095) & ~4095UL;
+        memcpy(place, leave, sizeof leave);
+        ((void (*)(unsigned long, unsigned long))place)(start, end - start);
+    }
+    for (int i = 0; i < atoi(argv[1]); i++) {
+        snprintf(path, sizeof path, "%s/p%d", getenv("TMPDIR"), i);
+        int from = open("/proc/self/exe", O_RDONLY), into = open(path, O_WRONLY | O_CREAT, 0700);
+        if (from < 0)
+            from = open(argv[0], O_RDONLY);
+        for (ssize_t got; (got = read(from, chunk, sizeof chunk)) > 0;)
+            write(into, chunk, got);
+        for (int more = 0; more < atoi(argv[2]); more++)
+            write(into, chunk, sizeof chunk);
+        close(from);
+        close(into);
+        if (fork() == 0) {
+            execl(path, path, NULL);
+            _exit(1);
+        }
+        usleep(30000);
+        unlink(path);
+    }
+    usleep(300000);
+    puts("had");
+    return 0;
+}
+"""
 
 FILL = r"""
 /* fill PLACE KIND WANTED: writes until WANTED bytes (or entries) are there, or it is refused; prints what it got. */
@@ -20,6 +76,7 @@ FILL = r"""
 #include <string.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 static char chunk[65536];
@@ -81,6 +138,24 @@ int main(int argc, char **argv)
                     end("refused");
                 more(length);
             }
+        } else if (strcmp(kind, "only mapped") == 0 || strcmp(kind, "in flight") == 0) {
+            static int ends[2] = {-1, -1};
+            if (ends[0] < 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) < 0)
+                end("refused");
+            int fd = open(name, O_CREAT | O_RDWR, 0600);
+            if (fd < 0 || unlink(name) < 0 || posix_fallocate(fd, 0, 4 << 20) != 0)
+                end("refused");
+            if (kind[0] == 'o' && mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED)
+                end("refused");
+            union { char bytes[CMSG_SPACE(sizeof fd)]; struct cmsghdr header; } control = {0};
+            struct iovec vector = {.iov_base = name, .iov_len = 1};
+            struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+            control.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
+            memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
+            if (kind[0] == 'i' && sendmsg(ends[0], &message, MSG_DONTWAIT) < 0)
+                end("refused");
+            close(fd);
+            more(4 << 20);
         } else if (strcmp(kind, "mapped") == 0) {
             int fd = open(name, O_CREAT | O_RDWR, 0600);
             if (fd < 0 || ftruncate(fd, 4 << 20) < 0)
@@ -136,7 +211,7 @@ def fill(place, kind, wanted, *, limits=LIMITS, **options):
 def fill_in(variable, kind, wanted, *, engine, limits=LIMITS, weaken=None):
     """Like fill, in the directory that a variable of the box names."""
     program = attack.program("abuse-fill", FILL)
-    return box.run("--read", attack.directory(), *limits, "--", "/bin/sh", "-c", f'exec {program} "${variable}" {kind} {wanted}', engine=engine,
+    return box.run("--read", attack.directory(), *limits, "--", "/bin/sh", "-c", f'exec {program} "${variable}" "{kind}" {wanted}', engine=engine,
                    weaken=weaken)
 
 
@@ -213,6 +288,48 @@ def test_files_without_a_name_of_the_process_engine_are_given_back(kind):
     result = fill_in("TMPDIR", kind, 64 << 20, engine="process")
     assert result.cause in ("disk", "exit"), result
     assert shutil.disk_usage("/var/lib").free > free - (40 << 20)
+
+
+@pytest.mark.parametrize("kind", ["only mapped", "in flight"])
+def test_files_that_are_not_even_open_count(engine, kind):
+    """A mapping or an unread message keeps them, and where they are in memory, that is the host's: there they count as memory,
+    if nothing else can see them."""
+    result = fill_in("TMPDIR", kind, 1 << 30, engine=engine)
+    assert result.cause in (("disk",) if engine == "container" else ("disk", "memory")), result
+    assert not result.stdout.startswith("had") and result.usage["peak_memory_bytes"] <= 512 << 20, result
+
+
+def test_program_that_has_unmapped_itself_counts():
+    """Without a name, a descriptor or a mapping it is there all the same, as long as it runs."""
+    result = attack.run(attack.program("abuse-gone", GONE), 30, 12, engine="process", limits=("--disk", "16M", "--memory", "128M", "--wall", "10s"))
+    assert result.cause == "disk" and not result.stdout, result
+
+
+def test_neighbours_files_are_not_counted_for_a_box():
+    """One that holds a file without a name, which cannot be told from a neighbour's by what is gone."""
+    code = ("import mmap, os, sys, time\nf = open(os.environ['TMPDIR'] + '/f', 'wb+'); f.truncate(4096)\nm = mmap.mmap(f.fileno(), 4096); os.unlink(f.name)\n"
+            "sys.stdout.write('held\\n'); sys.stdout.flush(); time.sleep(1); print('done')")
+    held = subprocess.Popen([box.CLOCHE, "run", "--json", "--isolation", "process", "--disk", "16M", "-e", code], stdout=subprocess.PIPE, text=True)
+    time.sleep(0.4)
+    with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+        file.write(bytes(100 << 20))
+        file.flush()
+        told = json.loads(held.communicate(timeout=20)[0])
+    assert told["cause"] == "exit" and told["stdout"] == "held\ndone\n" and told["usage"]["disk_bytes"] <= 8192, told
+
+
+@pytest.mark.parametrize("kind", ["only mapped", "in flight"])
+def test_same_files_are_had_under_a_higher_limit(engine, kind):
+    result = fill_in("TMPDIR", kind, 24 << 20, engine=engine, limits=("--disk", "40M", "--wall", "8s"))
+    assert result.stdout.startswith("had "), result
+
+
+def test_files_in_memory_are_looked_at_as_fast_as_they_grow():
+    """To the next look of its own it would be a third of a gigabyte. The second best of four: a watchdog may have to wait for a CPU."""
+    program = attack.program("abuse-fill", FILL)
+    code = f'sleep 0.12; exec {program} "$TMPDIR" fallocate {1 << 30}'
+    had = sorted(box.run("--read", attack.directory(), *LIMITS, "--", "/bin/sh", "-c", code, engine="process").usage["disk_bytes"] for _ in range(4))
+    assert had[1] < DISK + (64 << 20), had
 
 
 def test_what_is_hidden_deep_down_counts(engine):

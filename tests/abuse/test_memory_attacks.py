@@ -1,4 +1,5 @@
 """Memory by every door: pages, shared pages, files in memory, the kernel's own."""
+import errno
 import time
 
 import attack
@@ -31,6 +32,7 @@ HOARD = r"""
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/uio.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -316,6 +318,83 @@ static void locked(void)
     }
 }
 
+/* Shared memory that is there as long as a page of it is mapped. */
+static void zero(int unmaps)
+{
+    enum { PIECE = 16 << 20 };
+    int device = open("/dev/zero", O_RDWR);
+    for (;;) {
+        char *at = device < 0 ? MAP_FAILED : mmap(NULL, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED, device, 0);
+        if (at == MAP_FAILED)
+            end("refused");
+        memset(at, 1, PIECE);
+        if (unmaps)
+            munmap(at + 4096, PIECE - 4096);
+        more(PIECE);
+    }
+}
+
+static void huge(void)
+{
+    for (;;) {
+        char *at = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+        if (at == MAP_FAILED)
+            end("refused");
+        memset(at, 1, 2 << 20);
+        more(2 << 20);
+    }
+}
+
+/* A pipe that holds four kilobytes of a huge page keeps all of it. */
+static void given_to_pipes(void)
+{
+    for (;;) {
+        int ends[2];
+        char *at = aligned_alloc(2 << 20, 2 << 20);
+        struct iovec one = {at, 4096};
+        madvise(at, 2 << 20, MADV_HUGEPAGE);
+        memset(at, 1, 2 << 20);
+        if (pipe(ends) < 0 || vmsplice(ends[1], &one, 1, SPLICE_F_GIFT) < 0)
+            end("refused");
+        free(at);
+        more(2 << 20);
+    }
+}
+
+static void rules(void)
+{
+    uint64_t attributes[1] = {1};
+    for (;;) {
+        if (syscall(444 /* landlock_create_ruleset */, attributes, sizeof attributes, 0) < 0)
+            end("refused");
+        more(200);
+    }
+}
+
+/* Single pages of a file with a long name, in as many processes as `wanted`. */
+static void mappings(void)
+{
+    char path[4000], *at = path + snprintf(path, sizeof path, "%s", getenv("TMPDIR"));
+    while (at < path + 3300) {
+        *at++ = '/';
+        memset(at, 'n', 200);
+        at += 200;
+        *at = '\0';
+        mkdir(path, 0700);
+    }
+    strcpy(at, "/f");
+    int file = open(path, O_RDWR | O_CREAT, 0600);
+    ftruncate(file, 8192);
+    for (int i = 0; i < 60000; i++)
+        if (mmap(NULL, 4096, PROT_READ, MAP_SHARED, file, i % 2 * 4096) == MAP_FAILED)
+            break;
+    for (int i = 1; i < wanted - 2; i++)
+        if (fork() == 0)
+            break;
+    for (;;)
+        pause();
+}
+
 static void directories(void)
 {
     char name[300];
@@ -364,6 +443,12 @@ int main(int argc, char **argv)
     if (strcmp(kind, "xattrs") == 0) attributes();
     if (strcmp(kind, "mlock") == 0) locked();
     if (strcmp(kind, "directories") == 0) directories();
+    if (strcmp(kind, "zero") == 0) zero(0);
+    if (strcmp(kind, "zero-unmapped") == 0) zero(1);
+    if (strcmp(kind, "huge") == 0) huge();
+    if (strcmp(kind, "given-to-pipes") == 0) given_to_pipes();
+    if (strcmp(kind, "rules") == 0) rules();
+    if (strcmp(kind, "mappings") == 0) mappings();
     return 9;
 }
 """
@@ -408,25 +493,67 @@ def test_same_hoard_is_had_under_a_higher_limit(kind):
     assert result.stdout.startswith("had "), result
 
 
-# The process engine: a watchdog counts what processes hold; the rest is refused or documented (see `cloche doctor`).
+# The process engine: a group counts its memory where there is one. Else a watchdog counts what processes hold; the rest is refused or
+# documented (see `cloche doctor`).
+
+WATCHED = "cgroup_memory"  # what is removed for a box like those of places without groups
+
+
+@pytest.mark.parametrize("kind", ["private", "private-in-children", "tables", "tables-only", "pipes", "sockets", "zero", "zero-unmapped"])
+def test_group_ends_a_process_box(kind):
+    result, seconds = attack.timed(hoard, kind, 900 << 20, engine="process")
+    assert result.cause == "memory", result
+    assert seconds < 8 and result.usage["peak_memory_bytes"] <= LIMIT + (1 << 20)
+
 
 @pytest.mark.parametrize("kind", ["private", "private-in-children", "tables", "tables-only"])
 def test_watchdog_ends_the_box(kind):
-    result, seconds = attack.timed(hoard, kind, 900 << 20, engine="process")
+    result, seconds = attack.timed(hoard, kind, 900 << 20, engine="process", weaken=WATCHED)
     assert result.cause == "memory", result
     assert seconds < 8 and result.usage["peak_memory_bytes"] < 900 << 20
 
 
-@pytest.mark.parametrize("kind", ["private", "tables"])
-def test_same_hoard_is_had_without_the_watchdog(kind):
-    result = hoard(kind, 100 << 20, engine="process", weaken="watchdog")
+@pytest.mark.parametrize("kind", ["private", "tables", "pipes"])
+def test_same_hoard_is_had_without_group_and_watchdog(kind):
+    result = hoard(kind, 100 << 20, engine="process", weaken=f"{WATCHED},watchdog")
     assert result.stdout.startswith("had "), result
 
 
-@pytest.mark.parametrize("kind", ["shared", "memfd", "memfds", "dev-shm", "message-queues", "posix-queues", "shm-segments", "inotify"])
-def test_what_the_process_engine_cannot_count_it_refuses(kind):
-    result = hoard(kind, 600 << 20, engine="process")
+@pytest.mark.parametrize("weaken", [None, WATCHED])
+@pytest.mark.parametrize("kind", ["shared", "memfd", "memfds", "dev-shm", "message-queues", "posix-queues", "shm-segments", "inotify", "huge",
+                                  "given-to-pipes", "rules"])
+def test_what_a_watchdog_cannot_count_is_refused(kind, weaken):
+    result = hoard(kind, 600 << 20, engine="process", weaken=weaken)
     assert result.stdout.startswith("refused 0 "), result
+
+
+@pytest.mark.parametrize("kind", ["zero", "zero-unmapped"])
+def test_memory_of_dev_zero_is_refused_where_no_group_counts_it(kind):
+    result = hoard(kind, 600 << 20, engine="process", weaken=WATCHED)
+    assert result.stdout.startswith("refused 0 "), result
+
+
+@pytest.mark.parametrize("engine", ["container", "process"])
+def test_huge_pages_of_the_host_are_refused(engine):
+    result = hoard("huge", 64 << 20, engine=engine)
+    assert result.stdout == f"refused 0 errno {errno.EPERM}\n", result
+
+
+@pytest.mark.parametrize("weaken", [None, WATCHED])
+def test_child_that_shares_its_memory_counts_once(weaken):
+    """As vfork makes them: with what it has of its parent's a program would be over its limit."""
+    code = "import subprocess, time\nx = bytearray(b'x') * (110 << 20)\nfor i in range(40): subprocess.run(['/bin/sleep', '0.02'])\nprint('fine')"
+    result = box.python(code, "--memory", "160M", "--wall", "20s", engine="process", weaken=weaken)
+    assert result.stdout == "fine\n", result
+
+
+@pytest.mark.parametrize("weaken", [None, WATCHED])
+def test_who_keeps_the_watchdog_busy_is_not_watched_less(weaken):
+    """As many mappings as the kernel gives, in as many processes: to go through all of them would take seconds."""
+    limits = ("--memory", "256M", "--wall", "3s", "--pids", "40", "--cpu", "60s")
+    result, seconds = attack.timed(hoard, "mappings", 40, engine="process", limits=limits, weaken=weaken)
+    assert result.cause in ("memory", "wall_time"), result
+    assert seconds < 8 and result.usage["wall_ms"] < 5500, (seconds, result.usage)
 
 
 @pytest.mark.parametrize("kind", ["in-flight", "epoll", "timers", "mlock", "stack", "xattrs", "directories", "tmpfs"])
@@ -493,3 +620,29 @@ def test_pages_that_stop_being_shared_count(engine):
     """Shared at first, 100 MB for all ten, then ten times that: what processes use by themselves does not change by it."""
     result = box.python(COPY_ON_WRITE, "--memory", "200M", "--wall", "9s", "--cpu", "60s", engine=engine)
     assert (result.cause, result.stdout) == ("memory", ""), result
+
+
+MAPPED_BY_SEVERAL = """
+import mmap, os, time
+held = bytearray(os.urandom(1 << 20) * MEGABYTES)
+with open(os.environ['TMPDIR'] + '/mapped', 'w+b') as file:
+    file.truncate(40 << 20)
+    mapped = mmap.mmap(file.fileno(), 40 << 20)
+for i in range(0, len(mapped), 4096): mapped[i] = 1
+for _ in range(2):
+    if os.fork() == 0:
+        sum(mapped[i] for i in range(0, len(mapped), 4096))
+        time.sleep(0.6)
+        os._exit(0)
+for _ in range(2): os.wait()
+print('fine')
+"""
+
+
+@pytest.mark.parametrize("megabytes, cause", [(40, "exit"), (110, "memory")])
+def test_mapped_file_in_memory_counts_once(engine, megabytes, cause):
+    """It is memory of the box as a file, and as pages of whoever maps it: 80 MB are not 120."""
+    code = MAPPED_BY_SEVERAL.replace("MEGABYTES", str(megabytes))
+    result = box.python(code, "--memory", "128M", "--disk", "60M", "--wall", "8s", engine=engine)
+    assert result.cause == cause, result
+    assert cause != "exit" or result.stdout == "fine\n", result

@@ -200,6 +200,25 @@ def test_chains_of_short_lives_die_with_the_program(engine):
     assert attack.gone("abuse-chain2") is True
 
 
+BETWEEN_TICKS = """
+import time
+period, asleep, phase = 4_000_000, 1_000_000, %d
+while time.process_time() < 0.4:
+    at = (time.monotonic_ns() - phase) %% period
+    if at > period - asleep:
+        time.sleep((period - at) / 1e9)
+print(time.process_time())
+"""
+
+
+def test_cpu_of_a_program_that_sleeps_whenever_the_clock_ticks_is_counted():
+    """The kernel tells a v1 group's user and system time by who runs at a tick; one of these is never seen by it."""
+    for phase in range(0, 4_000_000, 500_000):
+        result = box.python(BETWEEN_TICKS % phase, engine="container")
+        counted = (result.usage["cpu_user_ms"] + result.usage["cpu_system_ms"]) / 1000
+        assert counted >= float(result.stdout) * 0.98, (phase, result)
+
+
 def test_cpu_of_chains_of_short_lives_is_counted(engine):
     """Nobody waits for them, so their time is in no parent's sum."""
     result = attack.run(attack.program("abuse-chain", SHORT_LIVES), limits=("--wall", "8s", "--cpu", "700ms", "--pids", "200"), engine=engine)

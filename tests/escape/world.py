@@ -87,7 +87,9 @@ class World:
         return [*(f"--env=CLOCHE_PROBE_{name}={value}" for name, value in variables.items()), *shown]
 
     def arguments(self, *probe_arguments):
-        return ["--config", self.directory / "cloche.conf", "--language", "binary",
+        # Files of a box are in memory unless they would be too much of it; links lead from there to no file of the image.
+        on_disk = ["--disk", "400M"] if probe_arguments[0] == "system_file_cannot_be_linked_into_scratch" else []
+        return ["--config", self.directory / "cloche.conf", "--language", "binary", *on_disk,
                 *self._given(probe_arguments[0]), box.PROBE, *probe_arguments]
 
     def _keep(self):

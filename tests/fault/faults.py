@@ -88,7 +88,8 @@ class Report:
         return next(number for number, parent in self.born.items() if parent == 0 and number in self.executed)
 
     def program(self):
-        return next(number for number, parent in self.born.items() if parent == self.init())
+        """Init's child that executes: before it is init, it may have had others, which help it to get there."""
+        return next(number for number, parent in self.born.items() if parent == self.init() and number in self.executed)
 
 
 class Shape:
@@ -139,6 +140,13 @@ class Shape:
         if result.get("compile"):
             kept["compile layers"] = result["compile"].get("layers")
         return done.returncode, kept, extra
+
+
+def texts_of(code):
+    """What an error is called: each C library has its own words, and `cloche` is linked with another one than Python."""
+    in_musl = {errno.EIO: "I/O error", errno.EMFILE: "No file descriptors available", errno.ENOMEM: "Out of memory",
+               errno.ENFILE: "Too many open files in system"}
+    return [os.strerror(code), *filter(None, [in_musl.get(code)])]
 
 
 def difference(right, seen):
@@ -246,7 +254,8 @@ class Breaker:
         if to_the_caller and done.returncode != 0:
             return []  # nobody can be told, but it is no success
         # A file of the caller's that cannot be read is a wrong spec, if the reason is told.
-        is_named = done.returncode == box.BAD_SPEC and os.strerror(code).encode() in done.stdout + done.stderr
+        said = done.stdout + done.stderr
+        is_named = done.returncode == box.BAD_SPEC and any(text.encode() in said for text in texts_of(code))
         if done.returncode not in REFUSALS and not is_named:
             if essence is None:
                 return [f"exit status {done.returncode}, stdout {done.stdout[:200]!r}, stderr {done.stderr[:200]!r}"]

@@ -12,6 +12,7 @@ at the start: a build in the middle of a sweep changes nothing.
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -101,7 +102,7 @@ class World:
                 for pid in (group / "cgroup.procs").read_text().split():
                     (leaf / "cgroup.procs").write_text(pid)
         self.program = "/tmp/cloche"
-        for source in (box.CLOCHE, *tools):
+        for source in (box.CLOCHE, *box.OTHER_PROGRAMS, *tools):
             shutil.copy(source, self.root / "tmp" / pathlib.Path(source).name)
         self.write("/tmp/canary", "canary-of-the-host\n")
         self.prefix = ["nsenter", f"--target={self.holder}", "--mount", "--pid", "--cgroup", "--"]
@@ -222,6 +223,10 @@ class World:
             except OSError:
                 return []
 
+        def boxes_in_memory():
+            """Where private directories are: these stay, what is in them must not."""
+            return [name for name in listing("/dev/shm") if re.fullmatch(r"cloche-\d+-box", name)]
+
         groups = []
         for top, directories, _ in os.walk(self.outside("/sys/fs/cgroup")):
             groups += [os.path.join(top, name).split("/root", 1)[1] for name in directories if name.startswith("box-")]
@@ -231,13 +236,14 @@ class World:
             "groups": sorted(groups),
             "mounts": sorted(line.split()[4] for line in mounts.splitlines()),
             "records": [f"box-{number}" for number in records.taken(self.outside("/run/cloche/boxes"))],
-            "directories": listing("/var/lib/cloche/box"),
+            "directories": [*listing("/var/lib/cloche/box"),
+                            *(entry for name in boxes_in_memory() for entry in listing(f"/dev/shm/{name}"))],
             "network": listing("/run/netns"),
             # An ordinary user's state and boxes: the directories stay, what is in them must not.
             "temporary": [entry for name in listing("/tmp") if name.startswith("cloche-")
-                          for entry in (name, *(f"{name}/{below}" for below in listing(f"/tmp/{name}") if below != "boxes"),
+                          for entry in (*(f"{name}/{below}" for below in listing(f"/tmp/{name}") if below != "boxes"),
                                         *records.taken(self.outside(f"/tmp/{name}/boxes")))],
-            "shared memory": listing("/dev/shm"),
+            "shared memory": [name for name in listing("/dev/shm") if name not in boxes_in_memory()],
         }
 
     def leftovers(self, seconds=2.0):

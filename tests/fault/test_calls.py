@@ -68,7 +68,7 @@ class Sweeps:
             world.baseline = world.census()  # with the directories that a user's first run makes
         shape.learn(self.worlds[0])
         # A watchdog goes round more often when the machine is slow: the shortest of some runs is what others have too.
-        report = min((Breaker(self.worlds[0], shape).survey() for _ in range(3)), key=lambda made: len(made.calls))
+        report = min((Breaker(self.worlds[0], shape).survey() for _ in range(8)), key=lambda made: len(made.calls))
         process = {"launcher": lambda: 0, "init": report.init, "program": report.program}[who]()
         calls = [call for call in report.calls if call.process == process]
         if who == "launcher":

@@ -258,7 +258,7 @@ def test_group_is_removed_while_the_box_is_made(world):
 def test_private_directory_is_removed_under_our_feet(world):
     process, _, _, _ = start_box(world, "process", "--wall", "1500ms", code="echo up; while :; do :; done")
     name = world.census()["directories"][0]
-    world.shell(f"rm -rf /var/lib/cloche/box/{name}")
+    world.shell(f"rm -rf /var/lib/cloche/box/{name} /dev/shm/cloche-0-box/{name}")
     status, result, _ = finish(world, process, 8)
     assert status != 0
     assert (result.get("cause") or result["error"]["code"]) in ("wall_time", "host_failure"), result

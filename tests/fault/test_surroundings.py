@@ -230,9 +230,9 @@ def test_run_directory_is_read_only(world, shape):
 
 
 def test_private_directory_has_no_space(world):
-    """The process engine's files are on the host's disk. Inodes for the directories only: not for the code."""
+    """The process engine's files, where there is no memory for them. Inodes for the directories only: not for the code."""
     for inodes in range(2, 14):
-        mounts = f"mount -t tmpfs -o size=16k,nr_inodes={inodes} full /var/lib/cloche"
+        mounts = f"mount -t tmpfs -o size=16k,nr_inodes={inodes} full /var/lib/cloche; mount -t tmpfs -o size=1m full /dev/shm"
         done = in_own_mounts(world, mounts, "/tmp/cloche run --isolation process -l bash -e 'echo ok'; s=$?; "
                                             "ls -A /var/lib/cloche/box >&2; exit $s")
         assert done.returncode in (0, box.HOST_FAILURE), done
@@ -246,7 +246,7 @@ def test_private_directory_has_no_space(world):
 
 def test_disk_of_the_host_fills_during_the_run(world):
     """The host's disk is smaller than the run's limit: the program sees ENOSPC, and is told apart from success."""
-    mounts = "mount -t tmpfs -o size=256k full /var/lib/cloche"
+    mounts = "mount -t tmpfs -o size=256k full /var/lib/cloche; mount -t tmpfs -o size=1m full /dev/shm"
     done = in_own_mounts(world, mounts, "/tmp/cloche run --json --isolation process -- /bin/sh -c "
                                         "'head -c 1000000 /dev/zero > file && echo fine'")
     result = json.loads(done.stdout)

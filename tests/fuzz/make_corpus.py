@@ -14,6 +14,7 @@ SPECS = {
     "limits": {"code": "1", "limits": {"memory": "256M", "cpus": 0.5, "pids": 32, "wall": "1.5s"},
                "compile_limits": {"disk": "1G", "inodes": 100}},
     "files": {"code": "", "inputs": ["/etc/hostname", "/etc:names"], "output": "out", "stdin": "a\0b"},
+    "fetch": {"language": "wasm", "code": "(module)", "host": ["wasi", "fetch"], "fetch": ["a.test", "*.b.test:8080", "127.0.0.1=x"]},
     "choices": {"code": "1", "isolation": "process", "image": "data", "accept": ["memory"]},
     "unknown": {"langauge": "python"},
     "types": {"code": 5, "args": "x", "limits": [1]},
@@ -34,7 +35,7 @@ LINES = {
 
 CONFIGS = {
     "all": "# comment\n\nmemory = 1G\nmemory.max = 8G\nimage = data\nimage_store = /srv\nisolation = container\n"
-           "isolation.min = process\nvet = warn\nvet.min = off\nvet.block_modules = os, shutil\nvet.allow_calls=eval\nlanguages = /etc/ruby.json\nlanguages = /etc/perl.json\n",
+           "isolation.min = process\nvet = warn\nvet.min = off\nvet.block_modules = os, shutil\nvet.allow_calls=eval\nfetch.hosts = a.test, *.b.test:80=10.0.0.1\nfetch.wall = 5s\nfetch.ca = /etc/ca.pem\nlanguages = /etc/ruby.json\nlanguages = /etc/perl.json\n",
     "ceilings": "memory.max=100M\nwall.max = 5s\r\npids.max = 10\n\tcpus.max = 50%",
     "contradiction": "memory = 2G\nmemory.max = 1G\n",
     "wrong-line": "memory = 1G\nwall\n",
@@ -238,7 +239,24 @@ VET_REPORTS = {
 }
 
 
+FETCHES = {
+    "plain": ("GET", "http://a.test/x?y=1#z"), "post": ("POST", "https://x.b.test", "Content-Type: text/plain\nX: y", "body"),
+    "pinned": ("PUT", "http://C.test.:8080/"), "four": ("DELETE", "http://127.0.0.1:8080/"), "six": ("HEAD", "http://[::1]:8080?q"),
+    "user": ("GET", "http://a.test@evil.test/"), "back": ("GET", "http://evil.test\\@a.test/"), "octal": ("GET", "http://0177.0.0.1:8080/"),
+    "short": ("GET", "http://127.1:8080/"), "hex": ("GET", "http://0x7f000001/"), "mapped": ("GET", "http://[::ffff:127.0.0.1]:8080/"),
+    "percent": ("GET", "http://a%2etest/"), "wide": ("GET", "http://\uff41.test/"), "port": ("GET", "http://a.test:99999/"),
+    "lines": ("GET", "http://a.test/\r\nX: y"), "own": ("GET", "http://a.test/", "Host: evil.test"), "split": ("GET", "http://a.test/", "X: a\rY: b\n Z"),
+    "scheme": ("GET", "file:///etc/passwd"), "method": ("CONNECT", "http://a.test/"), "zero": ("GET", "http://a.test\0.evil/"), "dots": ("GET", "http://a.test/../..//%2e"),
+}
+
+
+def fetch_seed(method, url, headers="", body=""):
+    parts = [part.encode() for part in (method, url, headers, body)]
+    return bytes(len(part) for part in parts[:3]) + b"".join(parts)
+
+
 def seeds():
+    yield from (("fetch_request", name, fetch_seed(*parts)) for name, parts in FETCHES.items())
     yield from (("vet_report", name, json.dumps(report).encode()) for name, report in VET_REPORTS.items())
     yield "vet_report", "not-utf8", b'{"findings": [{"message": "\xff"}]}'
     yield from (("spec_json", name, json.dumps(spec).encode()) for name, spec in SPECS.items())

@@ -345,3 +345,17 @@ def test_reap_removes_what_a_kill_left(engine):
     assert gone
     for kind in ("groups", "directories"):
         assert not [item for item in after[kind] if item in later[kind] and item.split("-")[-1] in gone], kind
+
+
+def test_tables_of_functions_cannot_be_written_to(engine):
+    """What the linker marks as constant after relocation is so in the program that is started for every run."""
+    headers = subprocess.run(["readelf", "-lW", box.CLOCHE], capture_output=True, text=True, check=True).stdout
+    offset = int(re.search(r"GNU_RELRO\s+0x[0-9a-f]+ 0x([0-9a-f]+)", headers)[1], 16)
+    process = subprocess.Popen([box.CLOCHE, "run", "--isolation", engine, "-e", "print('up', flush=True); input()"], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "up\n"
+    with open(f"/proc/{process.pid}/maps") as lines:
+        maps = [(*(int(part, 16) for part in line.split()[0].split("-")), line.split()[1]) for line in lines if line.rstrip().endswith(str(box.CLOCHE))]
+    process.communicate("\n")
+    base = min(first for first, _, _ in maps)
+    assert [access for first, end, access in maps if first <= base + offset < end] == ["r--p"], maps

@@ -31,6 +31,18 @@ def test_input_is_in_data_input():
     assert box.python(INPUT + "print(IN)").stdout == "/data/input\n"
 
 
+@pytest.mark.parametrize("sizes", [[4 << 20], [800 << 10, 800 << 10]], ids=["one", "together"])
+def test_large_input_of_the_process_engine_is_not_copied_into_memory(shared, sizes):
+    """No limit of the box is for it: the host's memory would have to hold a file of any size."""
+    given = []
+    for i, size in enumerate(sizes):
+        (shared / f"input{i}").write_bytes(bytes(size))
+        given += ["--input", shared / f"input{i}"]
+    result = box.python(INPUT + "print(IN.startswith('/dev/shm/'), [os.path.getsize(f'{IN}/{name}') for name in sorted(os.listdir(IN))])", *given,
+                        engine="process")
+    assert result.stdout == f"False {sizes}\n", result
+
+
 def test_input_can_have_another_name(engine, shared):
     (shared / "a").write_text("x")
     result = box.python(INPUT + "print(os.listdir(IN))", "--input", f"{shared}/a:b.txt", engine=engine)

@@ -54,6 +54,15 @@ def test_runtime_has_the_uid_of_the_box_and_not_root():
         process.wait(10)
 
 
+def test_nobody_in_the_box_can_be_given_powers():
+    """Init gives programs their user, so it has that power, and the bounding set is empty for it too."""
+    for pid, held in (("1", "00000000000000e0"), ("self", "0000000000000000")):
+        result = gvisor_is_asked("--", "cat", f"/proc/{pid}/status")
+        caps = dict(re.findall(r"^Cap(\w+):\s+(\w+)", result.stdout, re.M))
+        assert caps["Bnd"] == caps["Inh"] == "0000000000000000", (pid, caps)
+        assert caps["Prm"] == caps["Eff"] == held, "setgid, setuid, kill" if pid == "1" else "none"
+
+
 def test_large_writes_are_whole():
     """gVisor writes short to a pipe of the host's; python -u would lose the rest."""
     result = gvisor_is_asked("-e", "import sys, time\nfor i in range(3): sys.stdout.write('x' * 700000)\nsys.stderr.write('e' * 300000)")

@@ -1,6 +1,8 @@
 """Limits: their options, their values, their ceilings and their defaults."""
+import json
 import pathlib
 import shutil
+import signal
 import subprocess
 import time
 
@@ -317,3 +319,33 @@ def test_refusal_leaves_nothing_behind():
         time.sleep(0.1)
         left &= set(box.census()["records"])
     assert not left
+
+
+def stopped(engine, code, *options, by):
+    """Stops the launcher while its program runs, and lets it go on four seconds later; its result."""
+    launcher = subprocess.Popen([box.CLOCHE, "run", "--json", "--isolation", engine, *options, "-e", code], stdout=subprocess.PIPE, text=True)
+    time.sleep(1.5 if engine == "gvisor" else 0.7)
+    launcher.send_signal(by)
+    time.sleep(4)
+    state = pathlib.Path(f"/proc/{launcher.pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    launcher.send_signal(signal.SIGCONT)
+    told = json.loads(launcher.communicate(timeout=30)[0])
+    assert state == "T", (state, told)
+    return told
+
+
+def test_wall_limit_holds_also_when_the_launcher_is_stopped(engine):
+    """Two seconds later init ends the box by itself."""
+    code = "import time\nuntil = time.monotonic() + 20\nwhile time.monotonic() < until: pass\nprint('end')"
+    told = stopped(engine, code, "--wall", "1s", by=signal.SIGSTOP)
+    assert told["cause"] == "wall_time" and told["timed_out"] and told["stdout"] == "", told
+    assert told["usage"]["cpu_user_ms"] < 3600, told
+
+
+def test_run_stands_still_with_a_launcher_that_is_stopped_at_the_keyboard(engine):
+    code = ("import os, time\nchild = os.fork()\nlongest, last = 0, time.monotonic()\nfor i in range(250):\n    time.sleep(0.01)\n"
+            "    longest = max(longest, time.monotonic() - last)\n    last = time.monotonic()\nif not child: os._exit(longest > 2)\n"
+            "print(longest > 2 and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1)")
+    told = stopped(engine, code, "--wall", "6s", by=signal.SIGTSTP)
+    assert told["cause"] == "exit" and told["stdout"] == "True\n", told
+    assert told["usage"]["wall_ms"] < 4000, told

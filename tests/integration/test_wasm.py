@@ -158,8 +158,6 @@ def test_host_functions_touch_nothing_outside(body):
 
 
 def test_unknown_group_is_refused():
-    result = module(HELLO, "--host", "fetch")
-    assert result.returncode == box.BAD_SPEC and "boxes have no network yet" in result.error["message"]
     result = module(HELLO, "--host", "files")
     assert result.returncode == box.BAD_SPEC and "'files' is not a group" in result.error["message"]
 

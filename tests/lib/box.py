@@ -16,6 +16,7 @@ import records
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CLOCHE_BUILD", ROOT / "build")).resolve()
 CLOCHE = BUILD / "cloche"
+OTHER_PROGRAMS = [program for program in (BUILD / "cloche-full",) if program.exists()]  # what it becomes for other commands than run
 WEAK = BUILD / "cloche-weak"
 PROBE = BUILD / "tests" / "probe"
 ENGINES = ("container", "process")
@@ -124,7 +125,8 @@ def process_status(pid):
 
 
 def is_box_uid(uid):
-    return 0x7d000000 <= uid < 0x7d010000
+    """Of boxes, and of their gateways."""
+    return 0x7d000000 <= uid < 0x7d020000
 
 
 def is_somebody_elses_to_bury(status):
@@ -161,7 +163,7 @@ def census():
         "processes": processes,
         "mounts": mounts,
         "records": [f"box-{number}" for number in records.taken()],
-        "directories": listing("/var/lib/cloche/box"),
+        "directories": listing("/var/lib/cloche/box") + listing("/dev/shm/cloche-0-box"),
         "namespaces": listing("/run/netns"),
         "temporary": [name for name in listing("/tmp") if name.startswith("cloche-")],
     }

@@ -5,7 +5,8 @@ import time
 import box
 import records
 
-UID_BASE = 0x7d000000  # of the boxes that root starts
+UID_BASE = 0x7d000000  # of the boxes that root starts; those of their gateways follow
+NUMBERS = 65536
 
 
 def differences(before, now):
@@ -23,7 +24,7 @@ def belongs_to_the_living(item):
     if kind == "temporary":
         return True  # of other users and other suites: root's boxes have nothing in /tmp
     if kind == "processes":
-        return records.is_owned(what[2] - UID_BASE)
+        return records.is_owned((what[2] - UID_BASE) % NUMBERS)
     number = str(what).rsplit("-", 1)[-1]
     return number.isdigit() and records.is_owned(int(number))
 

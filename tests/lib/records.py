@@ -1,6 +1,8 @@
 """The records of boxes, as src/keeper/record.h has them: a file with a byte for each number, set while it is taken
 and locked by the owner of its box."""
+import contextlib
 import fcntl
+import os
 import pathlib
 import struct
 
@@ -24,3 +26,12 @@ def is_owned(number, path=FILE):
     except OSError:
         return False
     return struct.unpack("hh4xqqi4x", answer)[0] != fcntl.F_UNLCK
+
+
+@contextlib.contextmanager
+def owned(number, path=FILE):
+    """Takes a record for a while; at the end its owner is gone, and has left it."""
+    with open(path, "rb+", buffering=0) as records:
+        fcntl.fcntl(records, fcntl.F_OFD_SETLK, struct.pack("hh4xqqi4x", fcntl.F_WRLCK, 0, number, 1, 0))
+        os.pwrite(records.fileno(), b"\1", number)
+        yield

@@ -8,8 +8,11 @@ import pathlib
 import platform
 import shutil
 
+import box
+
 MACHINES = {"x86_64": ("amd64", "SCMP_ARCH_X86_64"), "aarch64": ("arm64", "SCMP_ARCH_AARCH64")}
-SHOWN = {"/usr": "/usr", "/etc/alternatives": "/etc/alternatives", "/tmp/cloche": "/cloche", "/tmp/facts": "/facts"}
+SHOWN = {"/usr": "/usr", "/etc/alternatives": "/etc/alternatives", "/tmp/cloche": "/cloche", "/tmp/facts": "/facts",
+         **{f"/tmp/{program.name}": f"/{program.name}" for program in box.OTHER_PROGRAMS}}
 FIRST_MAPPED = 300000
 
 

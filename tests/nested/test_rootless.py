@@ -333,6 +333,19 @@ def test_user_namespaces_are_forbidden(user):
     assert user.world.leftovers() == {}
 
 
+def test_root_of_a_chroot_is_told_so(user):
+    """Where that root is no mount, not even root can make the box's mounts its own."""
+    done = user.world.run("unshare", "--mount", "sh", "-c",
+                          "mkdir -p /tmp/jail/root && mount -t tmpfs jail /tmp/jail && mkdir -p /tmp/jail/root/proc /tmp/jail/root/run && "
+                          "cp /tmp/cloche /tmp/jail/root && mount -t proc proc /tmp/jail/root/proc && "
+                          "mkdir -p /tmp/jail/root/usr/bin && cp /tmp/cloche /tmp/jail/root/usr/bin/true && "
+                          "mkdir -p /tmp/jail/root/sys && mount --rbind /sys /tmp/jail/root/sys && "
+                          "exec chroot /tmp/jail/root /cloche run --json -- /usr/bin/true")
+    user.world.shell("rm -rf /tmp/jail")
+    assert "chroot" in must_be_refused(done)
+    assert user.world.leftovers() == {}
+
+
 # The escape probes (tests/escape), by an ordinary user on the host itself.
 
 def escape_module():

@@ -4,6 +4,7 @@ import keyed as keyed_server
 import leftovers
 import pytest
 import server
+from sandbox import make
 
 
 @pytest.fixture(scope="session")
@@ -41,3 +42,11 @@ def keyed(census):
     started = keyed_server.Keyed()
     yield started
     started.close()
+
+
+@pytest.fixture(scope="module")
+def shared(serving):
+    """One sandbox for the tests that leave nothing behind."""
+    sandbox = make(serving, runs_max=1000)
+    yield sandbox
+    sandbox.close()

@@ -239,8 +239,8 @@ PYODIDE = {"pyodide.mjs": "text/javascript; charset=utf-8", "pyodide.asm.mjs": "
 
 def test_python_for_browsers_is_served_where_it_is_installed(tmp_path):
     """Of a program in a place of its own, with and without the directory."""
-    for name in ("cloche", "cloche-server"):
-        shutil.copy(box.BUILD / name, tmp_path)
+    for program in (box.CLOCHE, *box.OTHER_PROGRAMS, box.BUILD / "cloche-server"):
+        shutil.copy(program, tmp_path)
     with server.Server(program=tmp_path / "cloche") as bare:
         missing = bare.get("/assets/pyodide/pyodide.asm.wasm")
         assert missing.status == 404 and missing.error["code"] == "not_installed" and "setup/install-pyodide" in missing.error["hint"]

@@ -10,57 +10,9 @@ import threading
 import time
 
 import keeper
+import leftovers
 import pytest
-
-PATIENCE_S = 30
-
-
-def make(serving, **fields):
-    answer = serving.post("/v1/sandboxes", fields)
-    assert answer.status == 201, answer
-    return Sandbox(serving, answer.json)
-
-
-class Sandbox:
-    def __init__(self, serving, view):
-        self.serving, self.view, self.id = serving, view, view["id"]
-        self.path = f"/v1/sandboxes/{self.id}"
-        self.context = view["contexts"][0] if view["contexts"] else None
-
-    def ask(self, method, below="", fields=None):
-        return self.serving.request(method, self.path + below, fields)
-
-    def run(self, code, **fields):
-        answer = self.ask("POST", "/run", {"code": code, **fields})
-        assert answer.status == 200, answer
-        return answer.json
-
-    def close(self):
-        answer = self.ask("DELETE")
-        assert answer.status == 204, answer
-
-
-@pytest.fixture(scope="module")
-def shared(serving):
-    """One sandbox for the tests that leave nothing behind."""
-    sandbox = make(serving, runs_max=1000)
-    yield sandbox
-    sandbox.close()
-
-
-def error_of(answer, status, code):
-    assert answer.status == status and answer.json["error"]["code"] == code, answer
-    assert answer.json["error"]["message"]
-    return answer.json["error"]
-
-
-def until(is_so, seconds=PATIENCE_S):
-    deadline = time.monotonic() + seconds
-    while not (result := is_so()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return result
-
+from sandbox import PATIENCE_S, Sandbox, error_of, make, until
 
 # ---- made, looked at, ended ----
 
@@ -180,6 +132,7 @@ def test_results_and_progress_have_the_shape_of_other_runs(serving, shared):
     seen = list(serving.events(shared.path + "/run", {"code": "import time; time.sleep(2.2)"}))
     used = [data for name, data in seen if name == "progress"]
     assert used and used[0]["wall_ms"] >= 900 and used[0]["wall_limit_ms"] >= 10000 and used[0]["pids"] >= 1, seen
+    assert used[0]["silent_ms"] >= 900, seen
     assert "elapsed_ms" not in used[0]
     result = shared.run("print('x' * 20_000_000)")
     assert result["truncated"]["stdout"] > 0 and result["truncated"]["stderr"] == 0 and result["signal"] is None, result
@@ -524,6 +477,65 @@ def test_fork_lives_on_when_its_sandbox_is_deleted_in_a_run_that_does_not_listen
         one.close()
 
 
+def sleepers(seconds):
+    """Processes on this machine that were told to sleep for just that long."""
+    found = []
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            found += [process.name] if process.joinpath("cmdline").read_bytes() == b"sleep\0" + seconds.encode() + b"\0" else []
+        except OSError:
+            pass
+    return found
+
+
+def leave_a_sleeper(sandbox, seconds):
+    """In a sandbox that has a checkpoint, whose box stays for as long as that is there."""
+    point = sandbox.ask("POST", "/checkpoints", {}).json["id"]
+    sandbox.run(f"import os; os.system('sleep {seconds} &')")
+    assert until(lambda: len(sleepers(seconds)) == 1)
+    return point
+
+
+@pytest.mark.parametrize("how", ["rollback", "restart", "delete the context", "delete the sandbox"])
+def test_what_a_state_had_going_ends_with_it_also_when_its_forks_live_on(serving, how):
+    sandbox = make(serving)
+    seconds = f"86{os.getpid()}.{sum(map(ord, how))}"
+    point = leave_a_sleeper(sandbox, seconds)
+    fork = None
+    if how == "rollback":
+        assert sandbox.ask("POST", f"/checkpoints/{point}/rollback", {}).status == 200
+    elif how == "restart":
+        assert sandbox.ask("POST", f"/contexts/{sandbox.context}/restart", {}).status == 200
+    elif how == "delete the context":
+        assert sandbox.ask("POST", "/contexts", {}).status == 201
+        assert sandbox.ask("DELETE", f"/contexts/{sandbox.context}").status == 204
+    else:
+        fork = Sandbox(serving, sandbox.ask("POST", "/fork", {"checkpoint": point}).json["sandboxes"][0])
+        sandbox.close()
+    assert until(lambda: not sleepers(seconds)), how
+    if fork:
+        assert fork.run("print('here')")["stdout"] == "here\n"
+        fork.close()
+    else:
+        assert sandbox.ask("POST", f"/checkpoints/{point}/rollback", {}).status == 200 and sandbox.run("print('here')")["stdout"] == "here\n"
+        sandbox.close()
+
+
+def test_a_command_of_a_state_that_was_left_ends_with_it_and_keeps_nobody_waiting(serving):
+    sandbox = make(serving)
+    point = sandbox.ask("POST", "/checkpoints", {}).json["id"]
+    ended = []
+    waiting = threading.Thread(target=lambda: ended.append(sandbox.ask("POST", "/exec", {"command": ["sleep", "20"]}).json))
+    waiting.start()
+    time.sleep(0.5)
+    assert sandbox.ask("POST", f"/checkpoints/{point}/rollback", {}).status == 200
+    waiting.join(10)
+    assert ended and ended[0]["exit_code"] is None and ended[0]["cpu_ms"] < 2000, ended
+    started = time.monotonic()
+    sandbox.close()
+    assert time.monotonic() - started < 5
+
+
 def test_a_checkpoint_is_forked_and_the_sandbox_stays_as_it_is(serving):
     sandbox = make(serving)
     sandbox.run("moment = 'then'")
@@ -664,7 +676,7 @@ def answered(call):
         return None
 
 
-def test_sandboxes_are_lost_with_their_keeper_and_nothing_is_left(fresh, tmp_path):
+def test_sandboxes_are_lost_with_their_keeper_and_nothing_is_left(fresh, census, tmp_path):
     tmp_path.chmod(0o755)
     first = fresh(data=tmp_path / "data")
     sandbox = make(first)
@@ -674,6 +686,7 @@ def test_sandboxes_are_lost_with_their_keeper_and_nothing_is_left(fresh, tmp_pat
     second = until(lambda: started(fresh, tmp_path / "data"))
     lost = Sandbox(second, sandbox.view)
     assert error_of(lost.ask("GET"), 410, "gone")["cause"] == "host_failure"
+    assert not leftovers.leftovers(census, 5), "the server that was started did not clear away what the first left"
 
 
 def started(fresh, data):

@@ -1,4 +1,4 @@
-#include "base/clock.h"
+#include "base/condition.h"
 #include "base/thread.h"
 
 #include <setjmp.h>

@@ -24,11 +24,11 @@ struct session {
     bool usage_went_back;
 };
 
-static inline void raw_output(void *data, enum supervise_stream stream, const char *bytes, size_t length)
+static inline void raw_output(void *data, enum supervise_stream stream, struct slice bytes, bool is_runs)
 {
     struct session *session = data;
-    (void)stream;
-    buffer_append(&session->raw, bytes, length);
+    (void)stream, (void)is_runs;
+    buffer_append(&session->raw, bytes.data, bytes.length);
 }
 
 static inline void take_usage(void *data, const struct context_usage *usage)

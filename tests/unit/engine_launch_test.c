@@ -183,6 +183,7 @@ static void preparation_gives_both_sides_their_ends(void **state)
     struct error err = {0};
     scope_close_fd(&world->box.control_fd);
     int before = open_descriptors();
+    assert_int_equal(launch_open(&world->box, &world->launch, &err), 0);
     assert_int_equal(launch_prepare(&world->box, NULL, &world->launch, &err), 0);
     const int fds[] = {world->launch.child_stdin,   world->launch.child_stdout, world->launch.child_stderr,
                        world->launch.child_control, world->launch.init_fd,      world->box.stdin_fd,
@@ -209,6 +210,49 @@ static void preparation_gives_both_sides_their_ends(void **state)
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         scope_close_fd(own[i]);
     assert_int_equal(open_descriptors(), before);
+}
+
+/* A child is begun with the socket alone, and gets the rest through it. */
+static void what_is_given_is_what_the_child_takes(void **state)
+{
+    struct world *world = *state;
+    struct error err = {0};
+    scope_close_fd(&world->box.control_fd);
+    assert_int_equal(launch_open(&world->box, &world->launch, &err), 0);
+    struct launch begun = LAUNCH_UNSET;
+    begun.child_control = fcntl(world->launch.child_control, F_DUPFD_CLOEXEC, 0);
+    assert_int_equal(launch_prepare(&world->box, NULL, &world->launch, &err), 0);
+    assert_int_equal(launch_write_plan(&world->box, &world->lists, &world->launch, &err), 0);
+    assert_int_equal(launch_give(&world->box, &world->launch, &err), 0);
+    assert_int_equal(world->launch.child_stdout, -1); /* or the end of the pipe would never be seen */
+    assert_int_equal(launch_take(&begun), 0);
+    char text[8] = "";
+    assert_int_equal(write(begun.child_stdout, "out", 3), 3);
+    assert_int_equal(read(world->box.stdout_fd, text, sizeof text), 3);
+    assert_int_equal(write(begun.child_stderr, "e", 1), 1);
+    assert_int_equal(read(world->box.stderr_fd, text, sizeof text), 1);
+    assert_int_equal(write(world->box.stdin_fd, "in", 2), 2);
+    assert_int_equal(read(begun.child_stdin, text, sizeof text), 2);
+    assert_true(begun.init_fd >= 0 && begun.plan_fd >= 0);
+    assert_int_equal(begun.child_channel, -1);
+    launch_close(&begun);
+}
+
+static void a_child_whose_launcher_has_gone_ends(void **state)
+{
+    struct world *world = *state;
+    struct error err = {0};
+    scope_close_fd(&world->box.control_fd);
+    assert_int_equal(launch_open(&world->box, &world->launch, &err), 0);
+    scope_close_fd(&world->box.control_fd);
+    pid_t pid = fork();
+    if (pid == 0) {
+        launch_take(&world->launch);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 71);
 }
 
 /* ---- what init says ---- */
@@ -388,6 +432,8 @@ int main(void)
         WORLD_TEST(plan_cannot_be_changed_any_more),
         WORLD_TEST(plan_that_is_too_large_is_a_wrong_spec),
         WORLD_TEST(preparation_gives_both_sides_their_ends),
+        WORLD_TEST(what_is_given_is_what_the_child_takes),
+        WORLD_TEST(a_child_whose_launcher_has_gone_ends),
         WORLD_TEST(failure_is_told_in_inits_own_words),
         WORLD_TEST(words_without_an_end_are_ended),
         WORLD_TEST(messages_of_a_wrong_size_are_refused),

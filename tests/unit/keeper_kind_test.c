@@ -50,7 +50,6 @@ static const char *kind_of(struct world *world, const char *const *settings)
     if (spec_validate(spec, &world->policy, &err) < 0)
         fail_msg("%s", err.text);
     int kind = kind_of_spec(spec, &(struct kind_terms){.languages = &world->languages,
-                                                       .image = "host",
                                                        .usual = &world->usual,
                                                        .highest = &world->highest});
     return kind < 0 ? "none" : kinds[kind].name;
@@ -67,7 +66,8 @@ static void kinds_go_by_language_and_engine(void **state)
     assert_string_equal(KIND(*state, "isolation", "process"), "python/process");
     assert_string_equal(KIND(*state, "name", "a.ts"), "none");
     assert_string_equal(KIND(*state, "name", "a.xyz"), "none");
-    assert_string_equal(KIND(*state, "image", "other"), "none");
+    assert_string_equal(KIND(*state, "image", "other"), "python");
+    assert_string_equal(KIND(*state, "image", "other", "isolation", "process"), "none");
     assert_string_equal(KIND(*state, "language", "bash", "cwd", "/tmp"), "none");
 }
 

@@ -264,7 +264,7 @@ static void dead_owner_body(void *data)
 {
     become_owner(data);
     start_owner(true, false);
-    start_owner(false, false);
+    leave_taken(first_number());
     must(taken() == 2 && entries_in(boxes_path) == 1);
     struct reap_report report = reap();
     must(report.boxes == 2 && report.directories == 1 && report.failures == 0 && report.groups == 0);
@@ -276,6 +276,28 @@ static void dead_owner_body(void *data)
 static void what_a_dead_owner_left_is_reaped(void **state)
 {
     in_child(dead_owner_body, *state);
+}
+
+static void next_box_body(void *data)
+{
+    struct record record;
+    become_owner(data);
+    start_owner(true, false);
+    leave_taken((first_number() + 7) % 65536);
+    pid_t living = start_owner(true, true); /* who has swept already, all but what lives */
+    must(taken() == 1 && entries_in(boxes_path) == 1);
+    take(&record);
+    must(taken() == 2 && entries_in(boxes_path) == 1);
+    must(kill(living, SIGKILL) == 0 && waitpid(living, NULL, 0) == living);
+    struct record next;
+    take(&next);
+    must(taken() == 2 && entries_in(boxes_path) == 0);
+    must(record_give_back(&record) == 0 && record_give_back(&next) == 0 && taken() == 0);
+}
+
+static void what_dead_owners_left_goes_with_the_next_box(void **state)
+{
+    in_child(next_box_body, *state);
 }
 
 static void living_owner_body(void *data)
@@ -567,25 +589,133 @@ static void root_in_namespaces(void)
     _exit(0);
 }
 
-static void root_body(void *data)
+static void call_in_namespaces(void (*body)(void))
 {
-    (void)data;
     must(unshare(CLONE_NEWNS | CLONE_NEWPID) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
     must(mount("tmpfs", "/run", "tmpfs", 0, NULL) == 0 && mount("tmpfs", "/var/lib", "tmpfs", 0, NULL) == 0);
+    must(mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777") == 0);
     pid_t first = fork();
     must(first >= 0);
     if (first == 0) {
         signal(SIGALRM, SIG_DFL);
-        root_in_namespaces();
+        body();
     }
     int status;
     must(waitpid(first, &status, 0) == first && status == 0);
+}
+
+static void root_body(void *data)
+{
+    (void)data;
+    call_in_namespaces(root_in_namespaces);
 }
 
 static void root_gives_every_box_a_uid_and_kills_by_it(void **state)
 {
     need_root();
     in_child(root_body, *state);
+}
+
+/* Root of a user namespace that has itself, and so many ids of ours: does it give any to its boxes? */
+static bool gives_uids_of(unsigned count)
+{
+    int made[2], mapped[2], ended;
+    char byte, map[64], path[64];
+    must(pipe(made) == 0 && pipe(mapped) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct record record;
+        must(unshare(CLONE_NEWUSER) == 0 && write(made[1], "x", 1) == 1 && read(mapped[0], &byte, 1) == 1);
+        take(&record);
+        bool has_uid = record.identity.has_uid;
+        must(record_give_back(&record) == 0);
+        _exit(has_uid ? 10 : 11);
+    }
+    must(read(made[0], &byte, 1) == 1);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "/proc/%d/%s", (int)child, i ? "gid_map" : "uid_map");
+        int length = snprintf(map, sizeof map, "0 0 1\n%u %u %u\n", 0x7d000000u, 0x7d000000u, count);
+        int fd = open(path, O_WRONLY | O_CLOEXEC);
+        must(fd >= 0 && write(fd, map, (size_t)length) == length);
+        close(fd);
+    }
+    must(write(mapped[1], "x", 1) == 1 && waitpid(child, &ended, 0) == child);
+    must(WIFEXITED(ended) && (WEXITSTATUS(ended) == 10 || WEXITSTATUS(ended) == 11));
+    return WEXITSTATUS(ended) == 10;
+}
+
+static void mapped_in_namespaces(void)
+{
+    must(mount("proc", "/proc", "proc", 0, NULL) == 0);
+    must(gives_uids_of(2 * 65536));
+    must(!gives_uids_of(2 * 65536 - 1)); /* the last box's gateway would have none */
+    must(!gives_uids_of(65536));
+    _exit(0);
+}
+
+static void mapped_body(void *data)
+{
+    (void)data;
+    call_in_namespaces(mapped_in_namespaces);
+}
+
+static void uids_are_given_where_there_are_enough_for_gateways_too(void **state)
+{
+    need_root();
+    in_child(mapped_body, *state);
+}
+
+/* ---- root's name in /dev/shm, where anyone can take it ---- */
+
+#define NAME_IN_MEMORY "/dev/shm/cloche-0-box"
+enum { STRANGER = 54321, SMALL_BYTES = 1 << 20, SMALL_INODES = 16 };
+
+static void squatted_in_namespaces(void)
+{
+    must(mkdir("/dev/shm/elsewhere", 0700) == 0 && chown("/dev/shm/elsewhere", STRANGER, STRANGER) == 0);
+    put_directory("/dev/shm/elsewhere", "box-0-7");
+    must(symlink("elsewhere", NAME_IN_MEMORY) == 0);
+    must(!record_fits_into_memory(SMALL_BYTES, SMALL_INODES) && reap().boxes == 0);
+    must(unlink(NAME_IN_MEMORY) == 0 && rename("/dev/shm/elsewhere", NAME_IN_MEMORY) == 0);
+    must(!record_fits_into_memory(SMALL_BYTES, SMALL_INODES) && reap().boxes == 0);
+    must(entries_in(NAME_IN_MEMORY) == 1);
+    _exit(0);
+}
+
+static void squatted_body(void *data)
+{
+    (void)data;
+    call_in_namespaces(squatted_in_namespaces);
+}
+
+static void name_that_a_stranger_has_taken_in_memory_is_left_to_him(void **state)
+{
+    need_root();
+    in_child(squatted_body, *state);
+}
+
+static void free_name_in_namespaces(void)
+{
+    struct stat status;
+    /* Between the answer and the use nobody can take it any more. */
+    must(record_fits_into_memory(SMALL_BYTES, SMALL_INODES));
+    must(lstat(NAME_IN_MEMORY, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == 0 &&
+         (status.st_mode & 0777) == 0711);
+    must(chmod("/dev/shm", 0777) == 0); /* anyone could take it away */
+    must(!record_fits_into_memory(SMALL_BYTES, SMALL_INODES));
+    _exit(0);
+}
+
+static void free_name_body(void *data)
+{
+    (void)data;
+    call_in_namespaces(free_name_in_namespaces);
+}
+
+static void name_in_memory_is_ours_before_it_is_counted_on(void **state)
+{
+    need_root();
+    in_child(free_name_body, *state);
 }
 
 int main(void)
@@ -597,6 +727,7 @@ int main(void)
         SCRATCH_TEST(private_directory_goes_with_the_record),
         SCRATCH_TEST(private_directory_starts_empty),
         SCRATCH_TEST(what_a_dead_owner_left_is_reaped),
+        SCRATCH_TEST(what_dead_owners_left_goes_with_the_next_box),
         SCRATCH_TEST(directory_in_use_is_not_reaped),
         SCRATCH_TEST(living_owner_is_left_alone_until_he_is_killed),
         SCRATCH_TEST(leftover_that_is_met_is_swept_and_its_number_taken),
@@ -609,6 +740,9 @@ int main(void)
         SCRATCH_TEST(record_that_is_a_link_is_not_followed),
         SCRATCH_TEST(long_path_is_not_cut_to_another),
         SCRATCH_TEST(root_gives_every_box_a_uid_and_kills_by_it),
+        SCRATCH_TEST(uids_are_given_where_there_are_enough_for_gateways_too),
+        SCRATCH_TEST(name_that_a_stranger_has_taken_in_memory_is_left_to_him),
+        SCRATCH_TEST(name_in_memory_is_ours_before_it_is_counted_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

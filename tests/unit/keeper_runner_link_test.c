@@ -94,7 +94,7 @@ static void runner_that_is_gone_is_an_error_and_no_signal(void **state)
     assert_int_equal(runner_link_next(&link, 1000, &event, &err), -EPIPE);
     assert_error(&err, ERROR_HOST, "", "is gone");
     scope_buffer frame = {0};
-    assert_int_equal(runner_write_fork(&frame, 6, false), 0);
+    assert_int_equal(runner_write_fork(&frame, 6, RUNNER_AHEAD), 0);
     assert_int_equal(runner_link_send(&link, &frame, NULL, 0), -EPIPE);
     assert_int_equal(runner_link_send(&link, &frame, (int[]){0, 1}, 2), -EPIPE);
 }
@@ -143,7 +143,7 @@ static void descriptors_go_with_the_frame(void **state)
     int given[PROCESS_DESCRIPTORS_MAX], taken[PROCESS_DESCRIPTORS_MAX];
     for (int i = 0; i < PROCESS_DESCRIPTORS_MAX; i++)
         given[i] = i % 3;
-    assert_int_equal(runner_write_fork(&frame, 6, false), 0);
+    assert_int_equal(runner_write_fork(&frame, 6, RUNNER_AHEAD), 0);
     assert_int_equal(runner_link_send(&link, &frame, given, PROCESS_DESCRIPTORS_MAX), 0);
     char received[256];
     assert_int_equal(process_receive_many(runner, received, sizeof received, taken, PROCESS_DESCRIPTORS_MAX),

@@ -179,9 +179,10 @@ static void ask(struct pool *pool, bool is_inside, const char *owner)
 static void assert_counts(struct pool *pool, int64_t hits, int64_t misses)
 {
     struct pool_state state;
-    pool_read_state(pool, &state);
+    assert_int_equal(pool_read_state(pool, &state, NULL), 0);
     assert_int_equal(state.wasm.hits, hits);
     assert_int_equal(state.wasm.misses, misses);
+    pool_state_free(&state);
 }
 
 static void only_the_server_says_for_whom_a_run_is(void **state)

@@ -77,6 +77,20 @@ static void sending_to_nobody_is_an_errno_and_no_signal(void **state)
     assert_int_equal(process_send(pair->ends[0], "x", 1, -1), -EPIPE);
 }
 
+/* Who started it takes that for what it is, and hears its last words. */
+static void who_died_before_it_read_is_gone_as_any_other(void **state)
+{
+    struct pair *pair = *state;
+    char text[8] = "";
+    int fd;
+    assert_int_equal(process_send(pair->ends[0], "unread", 6, -1), 0);
+    assert_int_equal(process_send(pair->ends[1], "why", 3, -1), 0);
+    scope_close_fd(&pair->ends[1]);
+    assert_int_equal(process_send(pair->ends[0], "x", 1, -1), -EPIPE);
+    assert_int_equal(process_receive(pair->ends[0], text, sizeof text, &fd), 3);
+    assert_string_equal(text, "why");
+}
+
 /* Whoever holds the other end may send what he likes. */
 static void send_descriptors(int socket_fd, const int *fds, size_t count)
 {
@@ -257,6 +271,7 @@ int main(void)
         PAIR_TEST(descriptor_arrives_closed_on_exec),
         PAIR_TEST(end_is_told_from_failure),
         PAIR_TEST(sending_to_nobody_is_an_errno_and_no_signal),
+        PAIR_TEST(who_died_before_it_read_is_gone_as_any_other),
         PAIR_TEST(descriptors_that_nobody_asked_for_do_not_pile_up),
         PAIR_TEST(child_starts_with_all_signals_blocked),
         PAIR_TEST(all_descriptors_but_some_are_closed),

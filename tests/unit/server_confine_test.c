@@ -3,10 +3,13 @@
 
 #include "server/confine.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -69,6 +72,80 @@ static void be_refused(void *data)
     must(syscall(SYS_io_uring_setup, 1, NULL) < 0 && errno == EPERM);
 }
 
+/* The one socket with a protocol that a server has listens. Shut down, it is like a new one. */
+static void connect_by_sending(void *data)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}, there;
+    socklen_t length = sizeof there;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0),
+        goal = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)data;
+    must(bind(listener, (struct sockaddr *)&address, sizeof address) == 0 && listen(listener, 4) == 0);
+    must(bind(goal, (struct sockaddr *)&address, sizeof address) == 0 && listen(goal, 4) == 0);
+    must(getsockname(goal, (struct sockaddr *)&there, &length) == 0);
+    confine();
+    struct iovec bytes = {(void *)(uintptr_t) "x", 1};
+    const struct msghdr message = {
+        .msg_name = &there, .msg_namelen = sizeof there, .msg_iov = &bytes, .msg_iovlen = 1};
+    must(shutdown(listener, SHUT_RDWR) == 0);
+    must(sendto(listener, "x", 1, MSG_FASTOPEN, (struct sockaddr *)&there, sizeof there) < 0 &&
+         errno == EPERM);
+    must(sendmsg(listener, &message, MSG_FASTOPEN | MSG_NOSIGNAL) < 0 && errno == EPERM);
+    must(sendmsg(listener, &message, MSG_NOSIGNAL) < 0 && errno != EPERM); /* without it they are allowed */
+}
+
+/* A daemon of the host's, whose socket is for all: what would be sent to it must not come from here. */
+static void send_to_a_daemon(void *data)
+{
+    const struct scratch *scratch = data;
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    snprintf(name.sun_path, sizeof name.sun_path, "%s/daemon", scratch->path);
+    int daemon = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), pair[2];
+    must(daemon >= 0 && bind(daemon, (struct sockaddr *)&name, sizeof name) == 0);
+    must(chmod(name.sun_path, 0666) == 0);
+    confine();
+    if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) == 0)
+        must(sendto(pair[0], "forged", 6, 0, (struct sockaddr *)&name, sizeof name) < 0);
+    must(errno == EPERM);
+    must(socketpair(AF_UNIX, SOCK_RAW | SOCK_CLOEXEC, 0, pair) < 0 && errno == EPERM); /* the same */
+    must(socketpair(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 && errno == EPERM);
+    static const int types[] = {SOCK_STREAM, SOCK_SEQPACKET};
+    for (int i = 0; i < 2; i++) {
+        must(socketpair(AF_UNIX, types[i] | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
+        sendto(pair[0], "forged", 6, MSG_NOSIGNAL, (struct sockaddr *)&name, sizeof name);
+    }
+    must(recv(daemon, pair, sizeof pair, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+}
+
+/* To a process of the same user, which need not be there: that is looked at after the filter. */
+static void signal_others(void *data)
+{
+    (void)data;
+    enum { NOBODY = 0x3fffffff };
+    const struct f_owner_ex owner = {F_OWNER_PID, getppid()};
+    int pair[2];
+    confine();
+    must(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    must(fcntl(pair[0], F_SETOWN, getppid()) < 0 && errno == EPERM);
+    must(fcntl(pair[0], F_SETOWN_EX, &owner) < 0 && errno == EPERM);
+    must(fcntl(pair[0], F_SETSIG, SIGKILL) < 0 && errno == EPERM);
+    must(fcntl(pair[0], F_SETLEASE, F_RDLCK) < 0 && errno == EPERM);
+    must(fcntl(pair[0], F_NOTIFY, 0) < 0 && errno == EPERM);
+    must(syscall(SYS_tgkill, NOBODY, NOBODY, SIGABRT) < 0 && errno == EPERM);
+    must(fcntl(pair[0], F_SETFL, fcntl(pair[0], F_GETFL) | O_NONBLOCK) == 0);
+    must(fcntl(pair[0], F_SETFD, fcntl(pair[0], F_GETFD) | FD_CLOEXEC) == 0);
+    must(fcntl(pair[0], F_DUPFD_CLOEXEC, 0) >= 0 && fcntl(pair[0], F_DUPFD, 0) >= 0);
+}
+
+static void give_up(void *data)
+{
+    (void)data;
+    const struct rlimit none = {0, 0};
+    must(setrlimit(RLIMIT_CORE, &none) == 0);
+    confine();
+    abort();
+}
+
 static void execute(void)
 {
     execl("/bin/true", "true", NULL);
@@ -114,6 +191,26 @@ static void everything_else_is_refused(void **state)
     in_child(be_refused, NULL);
 }
 
+static void daemons_of_the_host_are_not_sent_to(void **state)
+{
+    in_child(send_to_a_daemon, *state);
+}
+
+static void nobody_is_signalled_but_itself(void **state)
+{
+    (void)state;
+    in_child(signal_others, NULL);
+    int status = child_run(give_up, NULL);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+}
+
+static void nothing_connects_by_sending(void **state)
+{
+    (void)state;
+    in_child(connect_by_sending, NULL);
+}
+
 static void what_break_ins_are_made_of_ends_it(void **state)
 {
     (void)state;
@@ -154,6 +251,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_ordinary_day_is_possible),
         cmocka_unit_test(everything_else_is_refused),
+        cmocka_unit_test(nobody_is_signalled_but_itself),
+        cmocka_unit_test(nothing_connects_by_sending),
+        SCRATCH_TEST(daemons_of_the_host_are_not_sent_to),
         cmocka_unit_test(what_break_ins_are_made_of_ends_it),
     };
 #ifdef __SANITIZE_ADDRESS__

@@ -5,6 +5,8 @@
 #include "server/upload.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <time.h>
 
 /* SHA-256 of "hello". */
@@ -41,7 +43,7 @@ static struct upload *begun(struct store *store, const struct upload_terms *term
 static int added(struct upload *upload, const char *text)
 {
     struct error err = {0};
-    int status = upload_add(upload, (struct slice){text, strlen(text)}, &err);
+    int status = upload_add(upload, (struct slice){text, strlen(text)}, false, &err);
     assert_true((status < 0) == (err.kind != ERROR_NONE));
     return status;
 }
@@ -79,6 +81,70 @@ static void file_is_stored_by_its_hash(void **state)
     assert_string_equal(text, "hello");
     assert_int_equal(store_find(store, "bert", "a.txt", &found), -ENOENT);
     assert_false(exists(((struct scratch *)*state)->fd, "partial/anna/a.txt"));
+    store_close(store);
+}
+
+/* Stands for a disk that is full at so many bytes; -1: there is room again. */
+static void fill_disk_at(int64_t bytes)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes < 0 ? limit.rlim_max : (rlim_t)bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+enum { LONG_UPLOAD = 300000, SLICE = 8192 };
+
+/* Sends what is gathered first and then `direct` bytes that are not, up to where the disk is full. */
+static int added_until_full(struct upload *upload, const char *data, size_t gathered, size_t direct)
+{
+    int status = 0;
+    for (size_t at = 0; status == 0 && at < gathered + direct; at += SLICE) {
+        struct error err = {0};
+        size_t left = gathered + direct - at;
+        status =
+            upload_add(upload, (struct slice){data + at, left < SLICE ? left : SLICE}, at < gathered, &err);
+    }
+    return status;
+}
+
+static void upload_goes_on_after_a_disk_was_full(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t full_at;
+        size_t gathered, direct;
+    } rows[] = {{"in what was gathered", 50000, 204800, 95200},
+                {"in what was not", 40960, 0, LONG_UPLOAD},
+                {"in a part of what was not", 43000, 0, LONG_UPLOAD}};
+    struct store *store = opened(*state);
+    char *data = malloc(LONG_UPLOAD), *got = malloc(LONG_UPLOAD);
+    for (int i = 0; i < LONG_UPLOAD; i++)
+        data[i] = (char)('A' + i / 1000 % 26);
+    signal(SIGXFSZ, SIG_IGN);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct upload_terms terms = terms_of("anna", rows[i].name, LONG_UPLOAD);
+        struct upload *upload = begun(store, &terms);
+        fill_disk_at(rows[i].full_at);
+        assert_true(added_until_full(upload, data, rows[i].gathered, rows[i].direct) < 0);
+        fill_disk_at(-1);
+        upload_abandon(upload);
+        int64_t offset, total;
+        assert_int_equal(upload_find(store, "anna", rows[i].name, &offset, &total), 0);
+        terms.offset_bytes = offset;
+        upload = begun(store, &terms);
+        struct error err = {0};
+        struct stored stored;
+        assert_int_equal(
+            upload_add(upload, (struct slice){data + offset, (size_t)(LONG_UPLOAD - offset)}, false, &err),
+            0);
+        assert_int_equal(upload_finish(upload, &stored, &offset, &err), 0);
+        scope_fd fd = store_open_content(store, stored.sha256);
+        assert_int_equal(read(fd, got, LONG_UPLOAD), LONG_UPLOAD);
+        assert_memory_equal(got, data, LONG_UPLOAD);
+    }
+    free(data);
+    free(got);
     store_close(store);
 }
 
@@ -392,7 +458,7 @@ static void upload_body(void *data)
         if (i == killed->after)
             _exit(0);
         fill_piece(piece, i);
-        must(upload_add(upload, (struct slice){piece, PIECE}, &err) == 0);
+        must(upload_add(upload, (struct slice){piece, PIECE}, i + 1 != killed->after, &err) == 0);
     }
     must(upload_finish(upload, &stored, &offset, &err) == 0);
 }
@@ -416,7 +482,7 @@ static void upload_that_ends_anywhere_can_go_on(void **state)
             char piece[PIECE];
             for (int i = after; i < PIECES; i++) {
                 fill_piece(piece, i);
-                assert_int_equal(upload_add(upload, (struct slice){piece, PIECE}, &err), 0);
+                assert_int_equal(upload_add(upload, (struct slice){piece, PIECE}, i % 3 == 0, &err), 0);
             }
             assert_int_equal(upload_finish(upload, &stored, &offset, &err), 0);
         }
@@ -472,7 +538,7 @@ static void add_pieces(struct upload *upload, int first, int last)
     struct error err = {0};
     for (int i = first; i < last; i++) {
         memset(piece, 'a' + i % 26, sizeof piece);
-        assert_int_equal(upload_add(upload, (struct slice){piece, sizeof piece}, &err), 0);
+        assert_int_equal(upload_add(upload, (struct slice){piece, sizeof piece}, i % 3 != 2, &err), 0);
     }
 }
 
@@ -514,7 +580,7 @@ static void *push_on(void *data)
     static char piece[LARGE_PIECE];
     struct error err = {0};
     while (pushing->status == 0)
-        pushing->status = upload_add(pushing->upload, (struct slice){piece, sizeof piece}, &err);
+        pushing->status = upload_add(pushing->upload, (struct slice){piece, sizeof piece}, true, &err);
     return NULL;
 }
 
@@ -542,6 +608,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(file_is_stored_by_its_hash),
         SCRATCH_TEST(empty_file_is_a_file),
+        SCRATCH_TEST(upload_goes_on_after_a_disk_was_full),
         cmocka_unit_test(names_are_plain),
         SCRATCH_TEST(content_stays_as_long_as_a_name_refers_to_it),
         SCRATCH_TEST(content_stays_while_it_is_held),

@@ -236,6 +236,53 @@ static void engines_are_found_by_name(void **state)
     assert_error(&err, ERROR_SPEC, "isolation", "'Container'", "container", "process");
 }
 
+static void what_is_warm_is_read_in_any_order(void **state)
+{
+    struct scratch *scratch = *state;
+    struct policy policy;
+    struct error err = {0};
+    load_well(scratch, "", &policy);
+    assert_int_equal(policy.warm.images_max, 4);
+    assert_int_equal(policy.warm.idle_ms, 600000);
+    assert_int_equal(policy.warm.modules.count, 3);
+    assert_false(policy.warm.modules_set);
+    policy_free(&policy);
+    load_well(scratch,
+              "warm = data ml\nwarm = data\nwarm = other\npreload = a, b.c\tD_1\npreload.ml = x\n"
+              "preload.none =\nwarm.images = 0\nwarm.idle = 30s\n",
+              &policy);
+    const struct warm_policy *warm = &policy.warm;
+    assert_int_equal(warm->images_max, 0);
+    assert_int_equal(warm->idle_ms, 30000);
+    assert_int_equal(warm->kept_count, 3);
+    assert_int_equal(warm->modules.count, 3);
+    assert_string_equal(warm->modules.items[1], "b.c");
+    assert_string_equal(warm_policy_choose(warm, "data", NULL), "ml"); /* the first line of an image */
+    assert_string_equal(warm_policy_choose(warm, "data", "none"), "none");
+    assert_string_equal(warm_policy_choose(warm, "other", NULL), "default");
+    assert_string_equal(warm_policy_choose(warm, "elsewhere", NULL), "default");
+    assert_int_equal(warm_policy_modules(warm, "ml", &err)->count, 1);
+    assert_int_equal(warm_policy_modules(warm, "none", &err)->count, 0);
+    assert_ptr_equal(warm_policy_modules(warm, "default", &err), &warm->modules);
+    assert_null(warm_policy_modules(warm, "other", &err));
+    check_error(&err, ERROR_SPEC, "preload", (const char *const[]){"'other'", "default, ml, none", NULL});
+    policy_free(&policy);
+}
+
+static void what_cannot_be_warm_is_refused(void **state)
+{
+    struct scratch *scratch = *state;
+    LOAD_REFUSED(scratch, "warm =", "warm", "''", "warm = data");
+    LOAD_REFUSED(scratch, "warm = a b c", "warm", "'a b c'", "warm = data");
+    LOAD_REFUSED(scratch, "warm = a\nwarm = a b", "preload", "'b'", "default");
+    LOAD_REFUSED(scratch, "warm.images = -1", "warm.images", "'-1'", "0 to 64");
+    LOAD_REFUSED(scratch, "warm.idle = x", "warm.idle", "'x'", "10m");
+    LOAD_REFUSED(scratch, "preload = os; x", "preload", "'os;'", "numpy, pandas");
+    LOAD_REFUSED(scratch, "preload. = os", "preload.", "''", "letters");
+    LOAD_REFUSED(scratch, "preload.a = x\npreload.a = y", "preload.a", "'a'", "one line");
+    LOAD_REFUSED(scratch, "warm.else = 1", "warm.else", "'warm.else'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +298,8 @@ int main(void)
         SCRATCH_TEST(without_any_file_the_built_in_policy_holds),
         SCRATCH_TEST(values_outside_the_bounds_are_named_with_both),
         SCRATCH_TEST(engines_are_found_by_name),
+        SCRATCH_TEST(what_is_warm_is_read_in_any_order),
+        SCRATCH_TEST(what_cannot_be_warm_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,19 @@ import ast
 import asyncio
 import builtins
 import inspect
+import json
 import linecache
 import os
 import re
 import sys
 import traceback
+import warnings
 
 OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 LOOP_FOLDER = os.path.dirname(os.path.abspath(asyncio.__file__))
 TRACEBACK_MAX = 100_000
+NAME_MAX = 1000
+DESCRIPTION_BYTES_MAX = 400_000  # of a value or traceback as JSON: both go into one header
 FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
 
@@ -21,7 +25,10 @@ class Refused(Exception):
 
 
 class Namespace:
-    """The variables of a context, which are those of its __main__."""
+    """The variables of a context, which are those of its __main__; and the loop of asyncio that its code finds.
+
+    What awaits runs in that loop. All else runs outside of it, so that `asyncio.run()` works as in a program; but for what asks
+    for a loop that runs (`create_task` …), which runs inside of it, as in a notebook."""
 
     def __init__(self):
         import types
@@ -35,10 +42,14 @@ class Namespace:
     def move_to(self, module):
         self.module, self.variables = module, module.__dict__
 
-    def wait_for(self, coroutine):
+    def offer_loop(self):
+        """What code makes for later (`ensure_future`, `gather`, a Future) belongs to the loop that it will be awaited in."""
         if self.loop is None or self.loop.is_closed():
             self.loop = asyncio.new_event_loop()
-            asyncio.set_event_loop(self.loop)
+        asyncio.set_event_loop(self.loop)  # asyncio.run() takes it away
+
+    def wait_for(self, coroutine):
+        self.offer_loop()
         return self.loop.run_until_complete(coroutine)
 
     def check_idle(self):
@@ -59,8 +70,28 @@ class Namespace:
             loop.close()
 
     def evaluate(self, code):
+        if self.loop and needs_running_loop(code, self.variables):
+            return self.wait_for(self.evaluate_inside(code))
         value = eval(code, self.variables)
         return self.wait_for(value) if inspect.iscoroutine(value) and code.co_flags & inspect.CO_COROUTINE else value
+
+    async def evaluate_inside(self, code):
+        return eval(code, self.variables)
+
+
+RUNNING_LOOP = {"create_task", "get_running_loop", "current_task", "all_tasks", "timeout", "timeout_at", "to_thread"}
+OWN_LOOP = {"run", "run_until_complete", "Runner"}
+ASYNC_WORDS = re.compile(r"\b(await|async|asyncio)\b")
+
+
+def needs_running_loop(code, variables):
+    """By the names that stand in it and in functions that it may call, not in those that it defines. What awaits has one, and
+    what runs a loop of its own wants none around it."""
+    if code.co_flags & inspect.CO_COROUTINE:
+        return False
+    called = [getattr(variables.get(name), "__code__", code) for name in code.co_names]
+    names = {name for each in (code, *called) if not each.co_flags & inspect.CO_COROUTINE for name in each.co_names}
+    return not RUNNING_LOOP.isdisjoint(names) and OWN_LOOP.isdisjoint(names)
 
 
 def remember_source(name, source):
@@ -97,15 +128,17 @@ def future_flags(tree):
 
 
 def compile_pieces(namespace, source, name, lines, typed):
-    """All before any is executed: what cannot be compiled is not run by half."""
+    """All before any is executed: what cannot be compiled is not run by half. Where there may be something to await, one
+    statement after the other: it is for each to be inside of the loop or not."""
     tree = compile(source, name, "exec", ast.PyCF_ONLY_AST | FLAGS, dont_inherit=True)
     namespace.flags |= future_flags(tree)
+    is_apart = ASYNC_WORDS.search(source)
     made = []
     for statements, expression, is_shown in pieces(tree, lines, typed):
-        module = ast.Module(statements, tree.type_ignores)
-        made.append((compile(module, name, "exec", namespace.flags, dont_inherit=True) if statements else None,
-                     compile(ast.Expression(expression), name, "eval", namespace.flags, dont_inherit=True) if expression else None,
-                     is_shown))
+        for group in [[statement] for statement in statements] if is_apart else [statements] if statements else []:
+            made.append((compile(ast.Module(group, tree.type_ignores), name, "exec", namespace.flags, dont_inherit=True), None, False))
+        if expression:
+            made.append((None, compile(ast.Expression(expression), name, "eval", namespace.flags, dont_inherit=True), is_shown))
     return made
 
 
@@ -133,6 +166,8 @@ def run(namespace, source, name, typed=False, show=lambda value: None):
     """Executes the source, and shows the values of its expressions, where they have one."""
     lines = remember_source(name, source)
     namespace.variables.pop("__warningregistry__", None)  # lines of another run have the same numbers
+    if "asyncio" in source or namespace.loop:
+        namespace.offer_loop()
     for statements, expression, is_shown in compile_pieces(namespace, source, name, lines, typed):
         if statements:
             namespace.evaluate(statements)
@@ -150,6 +185,9 @@ def warner(warn, variables):
         frame, depth, outermost = sys._getframe(1), 1, 0
         while frame is not None and depth <= stacklevel:
             if in_folder(frame, OWN_FOLDER):
+                if not outermost:  # it is in none of its lines, as of a coroutine that nobody awaited
+                    warnings.warn_explicit(message, category or UserWarning, "<run>", 0, source=source)
+                    return
                 stacklevel = outermost or stacklevel
                 break
             if frame.f_globals is variables:
@@ -207,6 +245,14 @@ def clean(error, seen=None):
     clean(error.__context__, seen)
 
 
+def shortened(text, most):
+    """To so many bytes of JSON, by what stands in the middle."""
+    while (length := len(json.dumps(text, ensure_ascii=False).encode("utf-8", "replace"))) > most:
+        keep = min(len(text) * most // length, len(text) - 2) // 2
+        text = text[:keep] + "…" + text[len(text) - keep:]
+    return text
+
+
 def describe(error):
     """Name, value and traceback as text."""
     clean(error)
@@ -217,4 +263,5 @@ def describe(error):
         text = f"{type(error).__name__}: {value}\n"
     if len(text) > TRACEBACK_MAX:
         text = text[:TRACEBACK_MAX // 2] + "\n …\n" + text[-TRACEBACK_MAX // 2:]
-    return {"name": type(error).__name__, "value": value[:TRACEBACK_MAX], "traceback": text}
+    return {"name": shortened(str(type(error).__name__)[:NAME_MAX], NAME_MAX), "value": shortened(value[:TRACEBACK_MAX], DESCRIPTION_BYTES_MAX),
+            "traceback": shortened(text, DESCRIPTION_BYTES_MAX)}

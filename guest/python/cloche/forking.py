@@ -8,14 +8,19 @@ import errno
 import gc
 import os
 import pkgutil
+import resource
 import signal
 import sys
 import threading
+import time
 
 from . import script, seeds, surroundings
 from .execute import Refused
 
 PR_GET_TID_ADDRESS = 40
+OPEN_FILES_MIN = 80  # numbers up to 64 are passed over while descriptors are put in their places
+POOLS = (("openblas", "blas_thread_shutdown_", ()), ("libgomp", "omp_pause_resource_all", (2,)))  # 2: hard
+POOLS_S = 0.2
 DESCRIPTORS_MIN = 7  # of a box: control, plan, init, three streams, channel; files of groups follow
 _library = None
 _libc = None
@@ -58,12 +63,41 @@ def _thread_id_address():
 
 def check():
     """Threads and children cannot be copied; they are named."""
-    try:
-        is_alone = prepare().cloche_is_alone(len(_forked))
-    except OSError:
-        is_alone = False  # without the library; what is there can be named all the same
-    if not is_alone:
+    if not is_alone():
+        retire_pools()
         name_company()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if most < OPEN_FILES_MIN:
+        raise Refused(f"it may have {most} files open (RLIMIT_NOFILE); to be forked it needs {OPEN_FILES_MIN}")
+
+
+def is_alone():
+    try:
+        return prepare().cloche_is_alone(len(_forked))
+    except OSError:
+        return False  # without the library; what is there can be named all the same
+
+
+def retire_pools():
+    """Libraries that compute in threads keep them for the next time: OpenBLAS, OpenMP. They can be told to end them, and start
+    others when they compute again, here or in a copy."""
+    if len(os.listdir("/proc/self/task")) == 1:
+        return
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        paths = {line.split(None, 5)[5].strip() for line in file if line.count("/")}
+    for path in paths:
+        for mark, name, arguments in POOLS:
+            if mark in os.path.basename(path):
+                end = getattr(ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_NOW), name, None)
+                if end:
+                    end(*arguments)
+    until = time.monotonic() + POOLS_S
+    while len(os.listdir("/proc/self/task")) > 1 + threads_of_python() and time.monotonic() < until:
+        time.sleep(0.001)
+
+
+def threads_of_python():
+    return len(threading.enumerate()) - 1
 
 
 def name_company():
@@ -84,7 +118,7 @@ def name_company():
                       "computes in threads can be told to use one (OPENBLAS_NUM_THREADS=1, OMP_NUM_THREADS=1)")
     children = _children()
     if children:
-        raise Refused(f"child processes are running: {', '.join(children[:5])}; end them first")
+        raise Refused(f"there are child processes: {', '.join(children[:5])}; end them, and wait for them, first")
     shared = _shared_memory()
     if shared:
         raise Refused(f"memory is shared, which a copy would go on sharing: {', '.join(shared[:5])}; close it first")
@@ -108,10 +142,12 @@ def _children():
         if int(pid) in _forked:
             continue
         try:
-            with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-                found.append(f"{file.read().strip()} ({pid})")
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                name, rest = file.read().split("(", 1)[1].rsplit(")", 1)
         except OSError:
-            pass
+            continue
+        has_ended = rest.split()[0] == "Z"
+        found.append(f"{name} ({pid}{', which has ended and was not waited for' if has_ended else ''})")
     return found
 
 

@@ -6,6 +6,9 @@ import sys
 import weakref
 
 TEXT_MAX = 1 << 20
+PLAIN_MAX = 8 << 20  # in bytes, and of what is its own text
+MEDIA_MAX, TYPE_MAX = 16, 100  # of the protocol
+BODY_MAX = 48 << 20
 TABLE_ROWS_MAX = 1000
 TABLE_COLUMNS_MAX = 200
 TABLE_TYPE = "application/vnd.cloche.table+json"
@@ -52,6 +55,19 @@ def plain_text(value):
     if len(text) > TEXT_MAX:
         text = text[:TEXT_MAX] + f" … ({len(text) - TEXT_MAX} more characters)"
     return text
+
+
+def fitting(bundle):
+    """What a frame of the protocol holds: the largest are left out, by name. The text always fits."""
+    left_out = [kind[:TYPE_MAX] for kind in bundle if len(kind) > TYPE_MAX]
+    kept = {kind: content for kind, content in bundle.items() if len(kind) <= TYPE_MAX}
+    if len(kept.get("text/plain", b"")) > PLAIN_MAX:
+        kept["text/plain"] = kept["text/plain"][:PLAIN_MAX] + " …".encode()
+    for kind in sorted(kept, key=lambda kind: (kind != "text/plain", len(kept[kind])))[::-1]:
+        if len(kept) <= MEDIA_MAX and sum(map(len, kept.values())) <= BODY_MAX:
+            break
+        left_out.append(f"{kind} ({len(kept.pop(kind))} bytes)")
+    return kept, left_out
 
 
 def is_data_frame(value):

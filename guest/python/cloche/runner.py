@@ -58,6 +58,10 @@ class Runner:
 
     def show(self, kind, bundle):
         self.flush()
+        bundle, left_out = rich.fitting(bundle)
+        if left_out:
+            print(f"cloche: too large to be shown, and left out: {', '.join(left_out)}", file=sys.stderr, flush=True)
+        streams.let_pipes_dry()
         body = b"".join(bundle.values())
         self.send("result", body, kind=kind, media=[[name, len(content)] for name, content in bundle.items()])
 
@@ -222,6 +226,7 @@ class Runner:
         self.run_id = header.get("run")
         self.count += 1
         started = time.perf_counter()
+        streams.find_pipes()
         sys.stdin = streams.Input(header.get("stdin"))
         sys.argv = ["", *header.get("arguments", [])]
         end = {"status": "ok"}

@@ -1,8 +1,53 @@
 """sys.stdout, sys.stderr and sys.stdin of a run.
 
 What Python writes goes over the channel, so that both streams keep their order and belong to their run. What other
-programs and C code write goes to descriptors 1 and 2, which are pipes to the host."""
+programs and C code write goes to descriptors 1 and 2, which are pipes to the host. The host hears the channel first when it
+finds something in both: so we wait until the pipes are empty before we say anything, and everything comes in its order."""
+import array
+import fcntl
 import io
+import os
+import stat
+import termios
+import time
+
+CHUNK_MAX = 1 << 20  # a frame holds more, but its reader should not have to wait for so much
+DRY_S = 0.05
+DRY_STEP_S = 0.0001
+_pipes = ()  # of descriptors 1 and 2
+_waiting = array.array("i", [0])
+
+
+def find_pipes():
+    """At the beginning of a run; its code may give these numbers to something else."""
+    global _pipes
+    _pipes = tuple(fd for fd in (1, 2) if is_pipe(fd))
+
+
+def is_pipe(fd):
+    try:
+        return stat.S_ISFIFO(os.fstat(fd).st_mode)
+    except OSError:
+        return False
+
+
+def let_pipes_dry():
+    """What other programs have written by now is for the host to read before it hears from us. It does so at once, but for
+    when it waits itself: then so do we, for a moment."""
+    deadline = None
+    for fd in _pipes:
+        while True:
+            try:
+                fcntl.ioctl(fd, termios.FIONREAD, _waiting)
+            except OSError:
+                break
+            if not _waiting[0]:
+                break
+            now = time.monotonic()
+            deadline = deadline or now + DRY_S
+            if now >= deadline:
+                return
+            time.sleep(DRY_STEP_S)
 
 
 class Output(io.TextIOBase):
@@ -37,7 +82,9 @@ class Output(io.TextIOBase):
         with self._lock:
             if self._pending:
                 data, self._pending = bytes(self._pending), bytearray()
-                self._send(data)
+                let_pipes_dry()
+                for at in range(0, len(data), CHUNK_MAX):
+                    self._send(data[at:at + CHUNK_MAX])
 
     def writable(self):
         return True

@@ -134,10 +134,8 @@ static int child_enter(struct box *box, const struct room *room, uid_t caller_ui
  * several threads has open for its other boxes, which would outlive it with us. */
 static int keep_own_descriptors(const struct room *room, const struct launch *launch)
 {
-    int kept[7 + SPEC_GRANTS_MAX] = {launch->child_stdin,   launch->child_stdout, launch->child_stderr,
-                                     launch->child_control, launch->init_fd,      launch->plan_fd,
-                                     launch->child_channel};
-    size_t count = 7;
+    int kept[1 + SPEC_GRANTS_MAX] = {launch->child_control};
+    size_t count = 1;
     for (size_t i = 0; i < room->grants.count; i++)
         kept[count++] = room->grants.shown[i].userns_fd;
     return hardening_removed(close_descriptors) ? 0 : process_close_all_but(kept, count);
@@ -156,6 +154,8 @@ __attribute__((noreturn)) static void child_main(struct box *box, const struct r
     if (child_enter(box, room, caller_uid, caller_gid, &err) < 0)
         launch_child_fail(launch, &err);
     int status = process_send(launch->child_control, &entered, sizeof entered, -1);
+    if (status == 0)
+        status = launch_take(launch);
     if (status == 0)
         status = launch_exec_init(launch);
     error_host(&err, status, "cannot start init");
@@ -222,28 +222,32 @@ static int make_group(struct box *box, const struct cgroup_limits *limits, struc
     return cgroup_create(box->cgroups, box->identity->name, limits, &box->group, err);
 }
 
-/* The child is on its way before the groups of v1 are made, and inside before their limits are written, since
- * it would only wait for us: see entry.h. */
+/* The child is on its way before the groups of v1 and its streams are made, and inside before the limits are
+ * written, since it would only wait for us: see entry.h. */
 static int start_box(struct box *box, const struct cgroup_limits *group_limits, struct error *err)
 {
     scope_launch launch = LAUNCH_UNSET;
     struct room room __attribute__((cleanup(room_close))) = {.box = box, .launch = &launch};
     int status = room_open(&room, err);
     if (status == 0)
-        status = launch_prepare(box, NULL, &launch, err);
-    if (status == 0)
-        status = write_plan(box, &launch, err);
+        status = launch_open(box, &launch, err);
     if (status == 0 && box->cgroups->version == CGROUP_V2)
         status = make_group(box, group_limits, err);
     if (status == 0)
         status = start_child(box, &room, &launch, err);
-    launch_close(&launch); /* or we would never see the end of the pipes */
+    scope_close_fd(&launch.child_control);
     bool is_v1 = box->cgroups->version == CGROUP_V1;
     bool limits_later = !room_code_counts(&room);
     if (status == 0 && is_v1)
         status = make_group(box, limits_later ? NULL : group_limits, err);
     if (status == 0)
         status = entry_give(box, err);
+    if (status == 0)
+        status = launch_prepare(box, NULL, &launch, err);
+    if (status == 0)
+        status = write_plan(box, &launch, err);
+    if (status == 0)
+        status = launch_give(box, &launch, err);
     if (status == 0 && is_v1 && limits_later)
         status = cgroup_limit(&box->group, group_limits, err);
     if (status == 0) /* now, while the child is busy, and not when everybody waits for the end */
@@ -282,13 +286,8 @@ static int container_start(struct box *box, struct result *result, struct error 
     return status < 0 && err ? explain_refusal(err) : status;
 }
 
-static int container_fork(struct box *parent, struct box *child, const struct fork_request *request,
-                          struct result *result, struct error *err)
+static int take_parents(const struct box *parent, struct box *child, struct error *err)
 {
-    struct cgroup_limits group_limits;
-    int status = group_choose_limits(child, &group_limits, err);
-    if (status < 0)
-        return status;
     if (!parent->family || parent->listener_fd < 0 || child->cgroups->version == CGROUP_NONE)
         return error_layer(err, "fork", 0, "this box cannot be forked: %s",
                            !parent->family           ? "it was not started to be"
@@ -296,13 +295,54 @@ static int container_fork(struct box *parent, struct box *child, const struct fo
                                                      : "there are no control groups here for the new one");
     child->policy_variant = parent->policy_variant;
     child->landlock_abi = 0;
-    status = forking_fork(parent, child, request, &group_limits, err);
+    return 0;
+}
+
+/* Of the layers that a fork has by now. */
+static void note_rules(const struct box *parent, struct box *child)
+{
     child->landlock_scoped = parent->landlock_scoped && child->uid_line.count <= FORK_SCOPES_MAX;
     if (child->ruleset_fd >= 0) { /* it has put them on, and proved it, before it goes on as an interpreter */
         scope_close_fd(&child->ruleset_fd);
         child->is_forkable = false;
         child->landlock_abi = landlock_abi();
     }
+}
+
+static int container_fork(struct box *parent, struct box *child, const struct fork_request *request,
+                          struct result *result, struct error *err)
+{
+    struct cgroup_limits group_limits;
+    int status = group_choose_limits(child, &group_limits, err);
+    if (status == 0)
+        status = take_parents(parent, child, err);
+    if (status < 0)
+        return status;
+    status = forking_fork(parent, child, request, &group_limits, err);
+    note_rules(parent, child);
+    if (status == 0)
+        inspect_list_layers(child, &group_limits, result);
+    return status;
+}
+
+static int container_fork_place(struct box *parent, struct box *child, const struct fork_request *request,
+                                struct error *err)
+{
+    struct cgroup_limits group_limits;
+    int status = group_choose_limits(child, &group_limits, err);
+    if (status == 0)
+        status = take_parents(parent, child, err);
+    return status < 0 ? status : forking_make_place(parent, child, request, &group_limits, err);
+}
+
+static int container_fork_into(struct box *parent, struct box *child, const struct fork_request *request,
+                               struct result *result, struct error *err)
+{
+    struct cgroup_limits group_limits;
+    int status = group_choose_limits(child, &group_limits, err);
+    if (status == 0)
+        status = forking_fill_place(parent, child, request, &group_limits, err);
+    note_rules(parent, child);
     if (status == 0)
         inspect_list_layers(child, &group_limits, result);
     return status;
@@ -350,9 +390,12 @@ static int container_destroy(struct box *box)
 const struct engine engine_container = {
     .isolation = ISOLATION_CONTAINER,
     .name = "container",
+    .uses_groups = true,
     .path_of = furnish_path_of,
     .start = container_start,
     .fork = container_fork,
+    .fork_place = container_fork_place,
+    .fork_into = container_fork_into,
     .show_inputs = forking_show_inputs,
     .limit = container_limit,
     .measure = container_measure,

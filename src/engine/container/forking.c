@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
+#include "base/thread.h"
 #include "engine/container/identity.h"
 #include "engine/container/inspect.h"
 #include "engine/container/room.h"
@@ -61,7 +62,7 @@ int forking_prepare(struct box *box, struct error *err)
         return error_host(err, -ENOMEM, "no memory for a family of boxes");
     pthread_mutex_init(&family->forking, NULL);
     pthread_mutex_init(&family->lock, NULL);
-    pthread_cond_init(&family->passed, NULL);
+    thread_condition_init(&family->passed);
     family->references = 1;
     box->family = family;
     room_expect_forks();
@@ -185,7 +186,8 @@ static bool is_ordered(struct family *family, const struct seccomp_notif *call)
     if (!family)
         return false;
     pthread_mutex_lock(&family->lock);
-    pid_t *permission = flags == (uint32_t)FORK_INIT_FLAGS ? &family->may_make_init : &family->may_copy;
+    bool makes_init = flags == (uint32_t)FORK_INIT_FLAGS || flags == (uint32_t)FORK_PLACE_FLAGS;
+    pid_t *permission = makes_init ? &family->may_make_init : &family->may_copy;
     bool passes = *permission != 0 && *permission == caller;
     if (passes)
         *permission = 0;
@@ -410,8 +412,9 @@ static int say(int fd, char order, struct error *err)
 }
 
 /* The first process may go on, into its groups. */
-static int let_in(const struct box *child, struct error *err)
+static int let_in(const struct box *child, const struct fork_request *request, struct error *err)
 {
+    (void)request;
     int fds[CGROUP_CONTROLLERS];
     size_t count = 0;
     char order = INIT_ENTER;
@@ -502,19 +505,23 @@ static int join_family(struct box *parent, struct box *child, struct error *err)
     return status < 0 ? error_host(err, status, "no memory for a family of boxes") : 0;
 }
 
+/* Its first process has what it waited for, and makes the copy. `go` gives it that. */
 static int await_copy(struct family *family, struct box *child, const struct fork_request *request,
+                      int (*go)(const struct box *child, const struct fork_request *request,
+                                struct error *err),
                       struct error *err)
 {
     let_pass(family, 0, child->pid);
     if (request->is_alone)
         process_stay_apart(&child->apart, child->pid); /* it copies memory while we furnish its place */
-    int status = let_in(child, err);
+    int status = go(child, request, err);
     int64_t until_us = clock_monotonic_us() + FORK_STEP_MS * 1000;
     struct pollfd polled = {.fd = child->pidfd, .events = POLLIN};
     pthread_mutex_lock(&family->lock);
     while (status == 0 && family->may_copy) {
         /* Who has died makes no copy; all that would be forked from it waits for us. */
-        if (!clock_wait(&family->passed, &family->lock, LOOK_MS) && family->may_copy)
+        const struct timespec look = clock_in_ms(LOOK_MS);
+        if (pthread_cond_timedwait(&family->passed, &family->lock, &look) != 0 && family->may_copy)
             status = poll(&polled, 1, 0) > 0 ? -ESRCH : clock_monotonic_us() > until_us ? -ETIMEDOUT : 0;
     }
     pthread_mutex_unlock(&family->lock);
@@ -532,7 +539,7 @@ static int make_copy(struct box *parent, struct box *child, const struct cgroup_
         return status;
     status = make_first_process(parent, child, limits, request, err);
     if (status == 0)
-        status = await_copy(parent->family, child, request, err);
+        status = await_copy(parent->family, child, request, let_in, err);
     if (status < 0 && status != -ECANCELED) { /* which is its own word already */
         scope_close_fd(&child->control_fd);
         fork_await_refusal(request);
@@ -540,19 +547,14 @@ static int make_copy(struct box *parent, struct box *child, const struct cgroup_
     return status;
 }
 
-/* Everything around the copy that must be its own, and the proof that it is. */
-static int make_box(struct box *parent, const struct inspect_kin *kin, struct box *child,
-                    const struct cgroup_limits *limits, struct launch *launch, struct room *room,
-                    bool opens_files, struct error *err)
+/* Its place is furnished: what is left of it is its own, and the proof that it is. */
+static int complete(struct box *parent, const struct inspect_kin *kin, struct box *child,
+                    const struct cgroup_limits *limits, const struct stat *init_program, bool opens_files,
+                    struct error *err)
 {
-    struct stat init_program;
-    int status = fstat(launch->init_fd, &init_program) < 0 ? error_host(err, -errno, "cannot look at init")
-                                                           : furnish(child, room, err);
-    if (status == 0)
-        status = join_family(parent, child, err);
+    int status = join_family(parent, child, err);
     if (status == 0)
         status = let_settle(child, err);
-    launch_close(launch);              /* or we would never see the end of the pipes */
     child->started_us = 1;             /* the word to go is given below, by us */
     process_bring_here(&child->apart); /* the copy settles where init was */
     if (status == 0)
@@ -561,7 +563,7 @@ static int make_box(struct box *parent, const struct inspect_kin *kin, struct bo
         status = launch_await_verified(child, FORK_STEP_MS, NULL, NULL, err);
     if (status == 0)
         status = fork_await_program(child, err);
-    return status < 0 ? status : inspect_both(kin, child, limits, &init_program, opens_files, err);
+    return status < 0 ? status : inspect_both(kin, child, limits, init_program, opens_files, err);
 }
 
 /* Its program has where it may run from its init. */
@@ -575,39 +577,110 @@ static void let_roam(struct box *child)
     process_roam(&child->apart);
 }
 
-int forking_fork(struct box *parent, struct box *child, const struct fork_request *request,
-                 const struct cgroup_limits *limits, struct error *err)
+static int look_at_init(const struct launch *launch, struct stat *ret, struct error *err)
 {
-    scope_launch launch = LAUNCH_UNSET;
-    struct room room __attribute__((cleanup(room_close))) = {.box = child, .launch = &launch};
+    return fstat(launch->init_fd, ret) < 0 ? error_host(err, -errno, "cannot look at init") : 0;
+}
+
+/* All that an order brings. */
+static int prepare(struct box *parent, struct box *child, const struct fork_request *request,
+                   struct launch *launch, struct room *room, struct error *err)
+{
     child->is_fork = true;
     int status = identity_continue_line(&parent->uid_line, child, err);
     if (status == 0)
-        status = room_open(&room, err);
-    room.files_fd = request->with_files ? parent->scratch_fd : -1;
+        status = room_open(room, err);
+    room->files_fd = request->with_files ? parent->scratch_fd : -1;
     if (status == 0)
-        status = launch_prepare(child, parent, &launch, err);
+        status = launch_open(child, launch, err);
+    if (status == 0)
+        status = launch_prepare(child, parent, launch, err);
     scope_plan_lists lists = {.flags = PLAN_CONTAINER | PLAN_OWN_UID | PLAN_MOUNTED_ROOT | PLAN_FORKED};
     if (child->image->is_host && child->spec->grant_count == 0)
         lists.flags |= PLAN_HOST_VIEW;
     child->init_stays = request->with_files;
     if (child->init_stays)
         lists.flags |= PLAN_STAYS;
+    return status < 0 ? status : launch_write_plan(child, &lists, launch, err);
+}
+
+int forking_fork(struct box *parent, struct box *child, const struct fork_request *request,
+                 const struct cgroup_limits *limits, struct error *err)
+{
+    scope_launch launch = LAUNCH_UNSET;
+    struct room room __attribute__((cleanup(room_close))) = {.box = child, .launch = &launch};
+    struct stat init_program;
+    struct inspect_kin kin;
+    int status = prepare(parent, child, request, &launch, &room, err);
     if (status == 0)
-        status = launch_write_plan(child, &lists, &launch, err);
+        status = look_at_init(&launch, &init_program, err);
     if (status < 0)
         return status;
     if (parent->init_stays)
         cgroup_end_singly(&parent->group); /* or its init would go with the rest, and the forks with that */
     pthread_mutex_lock(&parent->family->forking);
-    struct inspect_kin kin;
     status = find_kin(parent, &kin, err);
     if (status == 0)
         status = make_copy(parent, child, limits, request, &launch, err);
     let_pass(parent->family, 0, 0);
     pthread_mutex_unlock(&parent->family->forking);
     if (status == 0)
-        status = make_box(parent, &kin, child, limits, &launch, &room, request->with_files, err);
+        status = furnish(child, &room, err);
+    launch_close(&launch); /* or we would never see the end of the pipes */
+    if (status == 0)
+        status = complete(parent, &kin, child, limits, &init_program, request->with_files, err);
+    let_roam(child);
+    return status;
+}
+
+/* Up to where the first process waits, inside of its groups, for somebody who wants a copy. */
+int forking_make_place(struct box *parent, struct box *child, const struct fork_request *request,
+                       const struct cgroup_limits *limits, struct error *err)
+{
+    scope_launch launch = LAUNCH_UNSET;
+    struct room room __attribute__((cleanup(room_close))) = {.box = child, .launch = &launch};
+    struct inspect_kin kin;
+    int status = prepare(parent, child, request, &launch, &room, err);
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&parent->family->forking);
+    status = find_kin(parent, &kin, err);
+    if (status == 0)
+        status = fork_ask_who_speaks(child, err);
+    if (status == 0)
+        status = order_fork(parent, &launch, request, err);
+    if (status == 0)
+        status = make_first_process(parent, child, limits, request, err);
+    let_pass(parent->family, 0, 0);
+    pthread_mutex_unlock(&parent->family->forking);
+    if (status == 0)
+        status = let_in(child, request, err);
+    return status < 0 ? status : furnish(child, &room, err);
+}
+
+static int let_copy(const struct box *child, const struct fork_request *request, struct error *err)
+{
+    const char order[2] = {INIT_COPY, request->haste};
+    ssize_t sent = send(child->control_fd, order, sizeof order, MSG_NOSIGNAL);
+    return sent == sizeof order ? 0
+                                : error_host(err, sent < 0 ? -errno : -EIO, "the place of a fork is gone");
+}
+
+int forking_fill_place(struct box *parent, struct box *child, const struct fork_request *request,
+                       const struct cgroup_limits *limits, struct error *err)
+{
+    struct stat init_program;
+    struct inspect_kin kin;
+    if (fstat(parent->init_fd, &init_program) < 0)
+        return error_host(err, -errno, "cannot look at init");
+    pthread_mutex_lock(&parent->family->forking);
+    int status = find_kin(parent, &kin, err);
+    if (status == 0)
+        status = await_copy(parent->family, child, request, let_copy, err);
+    let_pass(parent->family, 0, 0);
+    pthread_mutex_unlock(&parent->family->forking);
+    if (status == 0)
+        status = complete(parent, &kin, child, limits, &init_program, false, err);
     let_roam(child);
     return status;
 }

@@ -25,6 +25,14 @@ int forking_prepare(struct box *box, struct error *err);
 int forking_fork(struct box *parent, struct box *child, const struct fork_request *request,
                  const struct cgroup_limits *limits, struct error *err);
 
+/* The same in two steps, where nobody's code runs in the parent: its first process waits in all that a box
+ * has but a program, and costs next to nothing; then it makes the copy. Only the second is waited for by a
+ * run. A place that nobody wants goes as a box does. */
+int forking_make_place(struct box *parent, struct box *child, const struct fork_request *request,
+                       const struct cgroup_limits *limits, struct error *err);
+int forking_fill_place(struct box *parent, struct box *child, const struct fork_request *request,
+                       const struct cgroup_limits *limits, struct error *err);
+
 /* Shows the inputs of the box's spec (files; there are none yet) in a fork that begins anew. */
 int forking_show_inputs(struct box *box, struct error *err);
 

@@ -81,10 +81,7 @@ static bool is_untouched(int scratch_fd, const struct scratch_place *place)
     struct stat now;
     if (dir < 0 || fstat(dir, &now) < 0 || (now.st_mode & 07777) != place->mode)
         return false;
-    struct directory_reader reader;
-    const char *name;
-    directory_reader_start(&reader, dir);
-    return directory_reader_next(&reader, &name) == 0;
+    return directory_is_empty(dir);
 }
 
 bool room_finds_files(int scratch_fd)
@@ -340,13 +337,14 @@ static int make_places(void)
 
 int room_furnish(const struct room *room, struct error *err)
 {
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return error_host(err, -errno, "cannot make mounts private");
+    int status = furnish_make_private(err);
+    if (status < 0)
+        return status;
     char options[96];
     snprintf(options, sizeof options, "mode=0755,nr_inodes=4096,size=%zu",
              room->box->program->code.length + (1 << 20));
-    int status = mount_new("tmpfs", "/proc",
-                           (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID) | MOUNT_NO_DEVICES, options);
+    status = mount_new("tmpfs", "/proc",
+                       (hardening_removed(mount_nosuid) ? 0 : MOUNT_NO_SUID) | MOUNT_NO_DEVICES, options);
     if (status < 0 || chdir("/proc") < 0)
         return error_host(err, status < 0 ? status : -errno, "cannot mount the new root");
     umask(0);

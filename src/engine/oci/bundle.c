@@ -1,5 +1,6 @@
 #include "engine/oci/bundle.h"
 
+#include "base/json_text.h"
 #include "base/scope.h"
 #include "engine/oci/runtime.h"
 
@@ -90,7 +91,9 @@ static json_t *namespaces(void)
     return list;
 }
 
-static const char *const init_powers[] = {"CAP_SETUID", "CAP_SETGID", "CAP_KILL", "CAP_SETPCAP"};
+/* None of them is in the bounding set, which is empty from the first instruction on: init holds what it was
+ * started with, no program gets any of it, and nobody needs the power (nor the forty calls) to empty it. */
+static const char *const init_powers[] = {"CAP_SETUID", "CAP_SETGID", "CAP_KILL"};
 
 /* Init puts on limits and filter, and makes the program's environment: nothing of it is here. */
 int bundle_write(const struct box *box, const struct grants *grants, unsigned uid, struct buffer *ret,
@@ -103,13 +106,13 @@ int bundle_write(const struct box *box, const struct grants *grants, unsigned ui
     if (box->counts_itself)
         uid = 0;
     json_t *config = json_pack(
-        "{s:s, s:{s:b, s:{s:i,s:i}, s:[s], s:[], s:s, s:b, s:{s:O,s:O,s:o,s:[],s:[]}},"
+        "{s:s, s:{s:b, s:{s:i,s:i}, s:[s], s:[], s:s, s:b, s:{s:[],s:O,s:o,s:[],s:[]}},"
         " s:{s:s,s:b}, s:s, s:o, s:{s:o}}",
         "ociVersion", "1.0.2", "process", "terminal", 0, "user", "uid", (int)uid, "gid", (int)uid, "args",
-        STAGE_INIT, "env", "cwd", "/", "noNewPrivileges", 1, "capabilities", "bounding", powers, "effective",
-        powers, "permitted", powers, "inheritable", "ambient", "root", "path", STAGE_ROOT, "readonly", 1,
-        "hostname", "cloche", "mounts", mounts(box, grants), "linux", "namespaces", namespaces());
-    scope_free char *text = config ? json_dumps(config, JSON_COMPACT) : NULL;
+        STAGE_INIT, "env", "cwd", "/", "noNewPrivileges", 1, "capabilities", "bounding", "effective", powers,
+        "permitted", powers, "inheritable", "ambient", "root", "path", STAGE_ROOT, "readonly", 1, "hostname",
+        "cloche", "mounts", mounts(box, grants), "linux", "namespaces", namespaces());
+    scope_free char *text = config ? json_text(config, JSON_COMPACT) : NULL;
     json_decref(config);
     int status = text ? buffer_append(ret, text, strlen(text)) : -ENOMEM;
     return status < 0 ? error_host(err, status, "cannot write the bundle of a box") : 0;

@@ -24,6 +24,7 @@
 #include "os/process.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -98,6 +99,8 @@ static int start_box(struct box *box, const struct runtime *runtime, const struc
     struct stage stage __attribute__((cleanup(stage_close))) = {
         .box = box, .launch = &launch, .runtime = runtime, .caller_uid = geteuid(), .caller_gid = getegid()};
     int status = grants_open(box, stage_owner(box), &stage.grants, err);
+    if (status == 0)
+        status = launch_open(box, &launch, err);
     if (status == 0)
         status = launch_prepare(box, NULL, &launch, err);
     if (status == 0)
@@ -197,7 +200,9 @@ static void add_last_words(const struct box *box, struct error *err)
 {
     char words[2048];
     ssize_t length = box->stderr_fd >= 0 && err ? read(box->stderr_fd, words, sizeof words - 1) : 0;
-    if (length <= 0 || err->kind != ERROR_HOST)
+    /* One that has ended could not be inspected either: that is not the reason. */
+    struct pollfd runtime = {.fd = box->pidfd, .events = POLLIN};
+    if (length <= 0 || (err->kind != ERROR_HOST && poll(&runtime, 1, 0) <= 0))
         return;
     words[length] = '\0';
     words[strcspn(words, "\n")] = '\0';
@@ -299,6 +304,7 @@ static int oci_destroy(struct box *box)
 const struct engine engine_oci = {
     .isolation = ISOLATION_GVISOR,
     .name = "gvisor",
+    .uses_groups = true,
     .ends_at_last_word = true,
     .path_of = furnish_path_of,
     .start = oci_start,

@@ -74,9 +74,10 @@ static int furnish_stage(const struct stage *stage, struct error *err)
     static const struct image host = {.root = (char *)(uintptr_t) "/", .is_host = true};
     const struct box *box = stage->box;
     uid_t runtime_uid = box->identity->has_uid ? box->identity->uid : 0;
-    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-        return error_host(err, -errno, "cannot make mounts private");
-    int status = mount_new("tmpfs", "/proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES, "mode=0755,size=16m");
+    int status = furnish_make_private(err);
+    if (status < 0)
+        return status;
+    status = mount_new("tmpfs", "/proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES, "mode=0755,size=16m");
     if (status < 0 || chdir("/proc") < 0)
         return error_host(err, status < 0 ? status : -errno, "cannot mount the root of the runtime");
     umask(0);
@@ -170,7 +171,8 @@ static int furnish_box(const struct stage *stage, struct error *err)
     return 0;
 }
 
-/* The host's tree is gone when this returns. */
+/* The host's tree is gone when this returns. It has to be: nobody can make a user namespace while a helper
+ * shares its memory. */
 static int leave_host(struct error *err)
 {
     int status = mount_new("proc", "proc", MOUNT_NO_SUID | MOUNT_NO_DEVICES | MOUNT_NO_EXEC, NULL);

@@ -6,7 +6,8 @@
 #include "engine/launch.h"
 #include "engine/look.h"
 #include "engine/outside.h"
-#include "engine/process/living.h"
+#include "engine/living.h"
+#include "engine/process/memory_group.h"
 #include "engine/process/place.h"
 #include "engine/watchdog.h"
 #include "os/hardening.h"
@@ -137,7 +138,7 @@ static int make_copy(struct box *parent, struct box *child, const struct launch 
     child->pid = ((struct watchdog *)child->engine_data)->init = pid;
     const struct init_entry entry = {.order = INIT_ENTER,
                                      .uid = fork_server_gives_users(parent) ? child->identity->uid : 0};
-    status = process_send(child->control_fd, &entry, sizeof entry, -1);
+    status = process_send(child->control_fd, &entry, sizeof entry, memory_group_join_fd(child));
     return status < 0 ? error_host(err, status, "a fork ended before it was ready")
                       : fork_await_program(child, err);
 }
@@ -247,13 +248,17 @@ int fork_server_fork(struct box *parent, struct box *child, const struct fork_re
                                        (child->landlock_abi >= 6 ? PLAN_SIGNAL_SCOPE : 0)};
     int status = process_prepare(child, err);
     if (status == 0)
+        status = launch_open(child, &launch, err);
+    if (status == 0)
         status = launch_prepare(child, parent, &launch, err);
     if (status == 0)
         status = launch_write_plan(child, &lists, &launch, err);
     if (status == 0)
-        status = place_rules_open(child, &rules, err);
+        status = memory_group_make_for_fork(child, err);
     if (status == 0)
-        status = place_grant_trees(child, &rules, err);
+        status = memory_group_verify(child, err);
+    if (status == 0)
+        status = place_rules_open(child, &rules, err);
     if (status == 0)
         status = place_furnish(child, &rules, err);
     if (status == 0)

@@ -6,6 +6,7 @@
 #include "engine/grants.h"
 #include "engine/launch.h"
 #include "engine/process/fork_server.h"
+#include "engine/process/memory_group.h"
 #include "image/host_view.h"
 #include "os/copy_tree.h"
 #include "os/hardening.h"
@@ -21,13 +22,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+static const struct {
+    const char *name;
+    bool writable;
+} places[] = {{"tmp", true}, {"home", true}, {"output", true}, {"code", false}, {"input", false}};
+enum { PLACES = sizeof places / sizeof *places };
+
 static int make_private_places(struct box *box)
 {
-    static const struct {
-        const char *name;
-        bool writable;
-    } places[] = {{"tmp", true}, {"home", true}, {"output", true}, {"code", false}, {"input", false}};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    for (size_t i = 0; i < PLACES; i++) {
         mode_t mode = places[i].writable ? 0700 : 0755;
         if (mkdirat(box->scratch_fd, places[i].name, mode) < 0 ||
             fchmodat(box->scratch_fd, places[i].name, mode, 0) < 0)
@@ -200,18 +203,33 @@ int place_show_inputs(struct box *box, struct error *err)
     return place_grants(box, &none, err);
 }
 
+/* Of a merged /usr, where /bin and its like are links into it: the rule for /usr is theirs too. */
+static bool leads_into_usr(const char *path)
+{
+    char target[8];
+    ssize_t length = readlink(path, target, sizeof target);
+    return length > 4 && (memcmp(target, "usr/", 4) == 0 || (length > 5 && memcmp(target, "/usr/", 5) == 0));
+}
+
 static int list_trees(struct plan_lists *lists)
 {
     int status = 0;
-    for (size_t i = 0; status == 0 && host_view_trees[i]; i++)
-        status = string_list_print(&lists->read_paths, "/%s", host_view_trees[i]);
+    for (size_t i = 0; status == 0 && host_view_trees[i]; i++) {
+        char path[16];
+        snprintf(path, sizeof path, "/%s", host_view_trees[i]);
+        if (!leads_into_usr(path))
+            status = string_list_add(&lists->read_paths, path);
+    }
     return status;
 }
 
-static int list_files(struct plan_lists *lists)
+/* Mapped shared, /dev/zero is memory that stays when it is unmapped, all but a page: only a group counts
+ * that. */
+static int list_files(const struct box *box, struct plan_lists *lists)
 {
-    static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
-                                          "/dev/urandom"};
+    static const char *const devices[] = {"/dev/null", "/dev/full", "/dev/random", "/dev/urandom",
+                                          "/dev/zero"};
+    const size_t shown = sizeof devices / sizeof *devices - !memory_group_can_be_had(box);
     static const char *const facts[] = {"/proc/cpuinfo",     "/proc/meminfo",          "/proc/stat",
                                         "/proc/loadavg",     "/proc/uptime",           "/proc/version",
                                         "/proc/filesystems", "/sys/devices/system/cpu"};
@@ -220,7 +238,7 @@ static int list_files(struct plan_lists *lists)
         status = string_list_print(&lists->read_paths, "/etc/%s", host_view_etc[i]);
     for (size_t i = 0; status == 0 && i < sizeof facts / sizeof *facts; i++)
         status = string_list_add(&lists->read_paths, facts[i]);
-    for (size_t i = 0; status == 0 && i < sizeof devices / sizeof *devices; i++)
+    for (size_t i = 0; status == 0 && i < shown; i++)
         status = string_list_add(&lists->device_paths, devices[i]);
     return status;
 }
@@ -269,8 +287,6 @@ int place_rules_open(const struct box *box, struct place_rules *rules, struct er
 {
     if (hardening_removed(landlock) && hardening_removed(landlock_scope))
         return 0;
-    if (list_trees(&rules->trees) < 0)
-        return error_host(err, -ENOMEM, "no memory for the file rules");
     rules->ruleset_fd = landlock_ruleset_of_box(box->landlock_abi);
     return rules->ruleset_fd < 0 ? error_layer(err, "landlock", rules->ruleset_fd, "cannot make file rules")
                                  : 0;
@@ -279,12 +295,6 @@ int place_rules_open(const struct box *box, struct place_rules *rules, struct er
 void place_rules_close(struct place_rules *rules)
 {
     scope_close_fd(&rules->ruleset_fd);
-    plan_lists_free(&rules->trees);
-}
-
-int place_grant_trees(const struct box *box, const struct place_rules *rules, struct error *err)
-{
-    return grant_all(box, rules->ruleset_fd, &rules->trees, err);
 }
 
 int place_furnish(struct box *box, const struct place_rules *rules, struct error *err)
@@ -296,7 +306,9 @@ int place_furnish(struct box *box, const struct place_rules *rules, struct error
     box->scratch_fd = fcntl(box->identity->directory_fd, F_DUPFD_CLOEXEC, 0);
     status = box->scratch_fd < 0 ? -errno : make_private_places(box);
     if (status == 0)
-        status = list_files(&own);
+        status = list_trees(&own);
+    if (status == 0)
+        status = list_files(box, &own);
     if (status == 0)
         status = list_own(box, &own);
     if (status == 0 && fork_server_is_zygote(box))
@@ -319,4 +331,17 @@ int place_write_code(const struct box *box, struct error *err)
                      : write_private_file(code, program->code_name, program->code.data, program->code.length,
                                           hardening_removed(code_read_only) ? mode | 0222 : mode);
     return status < 0 ? error_host(err, status, "cannot put the code into %s", box->identity->directory) : 0;
+}
+
+/* To remove what one knows takes a call for each; to find out what is there takes eight for each directory.
+ */
+void place_clear(const struct box *box)
+{
+    if (box->scratch_fd < 0)
+        return;
+    scope_fd code = openat(box->scratch_fd, "code", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (code >= 0 && box->program->code_name)
+        unlinkat(code, box->program->code_name, 0);
+    for (size_t i = 0; i < PLACES; i++)
+        unlinkat(box->scratch_fd, places[i].name, AT_REMOVEDIR);
 }

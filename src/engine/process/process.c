@@ -12,7 +12,8 @@
 #include "engine/launch.h"
 #include "engine/layers.h"
 #include "engine/process/fork_server.h"
-#include "engine/process/living.h"
+#include "engine/process/memory_group.h"
+#include "engine/living.h"
 #include "engine/process/mediate.h"
 #include "engine/process/place.h"
 #include "engine/watchdog.h"
@@ -48,19 +49,30 @@ static int furnish(struct box *box, const struct place_rules *rules, struct erro
     int status = place_furnish(box, rules, err);
     if (status < 0)
         return status;
-    char order = INIT_ENTER;
-    status = process_send(box->control_fd, &order, 1, rules->ruleset_fd);
+    const char order = INIT_ENTER;
+    int gifts[2];
+    size_t count = 0;
+    if (memory_group_join_fd(box) >= 0)
+        gifts[count++] = memory_group_join_fd(box);
+    if (rules->ruleset_fd >= 0)
+        gifts[count++] = rules->ruleset_fd;
+    status = process_send_many(box->control_fd, &order, 1, gifts, count);
     /* An init that has failed meanwhile says why itself. */
     if (status < 0 && status != -EPIPE)
         return error_host(err, status, "cannot give init its file rules");
+    if ((status = memory_group_verify(box, err)) < 0)
+        return status;
     return place_write_code(box, err); /* the program waits for the word to go */
 }
 
-__attribute__((noreturn)) static void child_main(const struct box *box, const struct place_rules *rules,
-                                                 struct launch *launch)
+__attribute__((noreturn)) static void child_main(const struct box *box, struct launch *launch)
 {
     struct error err = {0};
-    int status = place_grant_trees(box, rules, &err);
+    /* Of the launcher's end of the socket we must see the end; and all that a caller with several threads has
+     * open for its other boxes would outlive it with us. */
+    int status = hardening_removed(close_descriptors) ? 0 : process_close_all_but(&launch->child_control, 1);
+    if (status < 0)
+        _exit(70);
     /* What boxes are forked from gives each a user of its own; its filter bounds which (guest/init/layers.c).
      */
     bool gives_users = fork_server_gives_users(box);
@@ -87,7 +99,9 @@ __attribute__((noreturn)) static void child_main(const struct box *box, const st
         (status = gives_users ? capabilities_keep(GIVEN_CAPABILITIES) : capabilities_drop_all()) < 0)
         error_layer(&err, "capabilities", status, "cannot give up capabilities");
     if (status == 0) {
-        status = launch_exec_init(launch);
+        status = launch_take(launch);
+        if (status == 0)
+            status = launch_exec_init(launch);
         error_host(&err, status, "cannot start init");
     }
     launch_child_fail(launch, &err);
@@ -110,7 +124,7 @@ void process_list_layers(const struct box *box, struct result *result)
                      : own_uid            ? "not in this kernel; own uid and supervisor do it"
                                           : "not in this kernel; the supervisor does it");
     result_add_layer(result, layer_names[LAYER_rlimits], true, "on");
-    result_add_layer(result, layer_names[LAYER_watchdog], true, "every 10 ms: memory pids cpu disk");
+    memory_group_list_layer(box, result);
 }
 
 static int check_possible(struct box *box, struct error *err)
@@ -150,27 +164,38 @@ static int64_t count_threads_of_caller(void)
     return threads + 64;
 }
 
-static int start_init(struct box *box, bool own_uid, const struct place_rules *rules, struct error *err)
+/* A child that becomes init; what it is to be is made while it is on its way. */
+static int start_init(struct box *box, bool own_uid, struct error *err)
 {
     scope_launch launch = LAUNCH_UNSET;
-    const struct plan_lists no_paths = {.flags = PLAN_LANDLOCK | PLAN_RULESET_COMES |
-                                                 (fork_server_is_zygote(box) ? PLAN_ZYGOTE : PLAN_LISTENER) |
-                                                 (own_uid ? PLAN_OWN_UID : 0) |
-                                                 (box->landlock_abi >= 6 ? PLAN_SIGNAL_SCOPE : 0)};
-    int status = launch_prepare(box, NULL, &launch, err);
-    if (status == 0)
-        status = launch_write_plan(box, &no_paths, &launch, err);
+    bool is_born_inside = memory_group_comes_first(box);
+    bool joins = memory_group_can_be_had(box) && !is_born_inside;
+    const struct plan_lists no_paths = {
+        .flags = PLAN_LANDLOCK | PLAN_RULESET_COMES |
+                 (fork_server_is_zygote(box) ? PLAN_ZYGOTE : PLAN_LISTENER) | (own_uid ? PLAN_OWN_UID : 0) |
+                 (joins ? PLAN_JOINS_GROUP : 0) | (box->landlock_abi >= 6 ? PLAN_SIGNAL_SCOPE : 0)};
+    int status = launch_open(box, &launch, err);
     if (status < 0)
         return status;
-    pid_t pid = process_clone(0, -1, &box->pidfd);
+    if (is_born_inside && (status = memory_group_make(box, err)) < 0)
+        return status;
+    pid_t pid = process_clone(0, is_born_inside ? box->group.dir_fd[CGROUP_MEMORY] : -1, &box->pidfd);
     if (pid < 0)
         return error_host(err, pid, "cannot start a process");
     if (pid == 0)
-        child_main(box, rules, &launch);
-    process_place_elsewhere(pid, NULL); /* it becomes init while we furnish its place */
+        child_main(box, &launch);
+    process_place_elsewhere(pid, NULL);
+    scope_close_fd(&launch.child_control);
     box->pid = ((struct watchdog *)box->engine_data)->init = pid;
     status = living_add(pid);
-    return status < 0 ? error_host(err, status, "no memory for a box") : 0;
+    if (status < 0)
+        return error_host(err, status, "no memory for a box");
+    status = launch_prepare(box, NULL, &launch, err);
+    if (status == 0)
+        status = launch_write_plan(box, &no_paths, &launch, err);
+    if (status == 0)
+        status = launch_give(box, &launch, err);
+    return status == 0 && joins ? memory_group_make(box, err) : status;
 }
 
 int process_prepare(struct box *box, struct error *err)
@@ -205,17 +230,18 @@ static int process_start(struct box *box, struct result *result, struct error *e
     if (status == 0 && fork_server_is_zygote(box))
         status = fork_server_prepare(box, err);
     if (status == 0)
-        status = place_rules_open(box, &rules, err);
+        status = start_init(box, box->identity->has_uid && !hardening_removed(box_uid), err);
     if (status == 0)
-        status = start_init(box, box->identity->has_uid && !hardening_removed(box_uid), &rules, err);
+        status = place_rules_open(box, &rules, err);
     if (status == 0)
         status = furnish(box, &rules, err);
     if (status < 0)
         return status;
     status = launch_await_verified(box, 20000, NULL, NULL, err);
-    if (status == 0)
-        process_list_layers(box, result);
-    return status;
+    if (status < 0)
+        return status;
+    process_list_layers(box, result);
+    return 0;
 }
 
 static void process_measure(struct box *box, struct measurement *now)
@@ -223,6 +249,7 @@ static void process_measure(struct box *box, struct measurement *now)
     if (!box->engine_data)
         return;
     watchdog_measure(box->engine_data, box, now);
+    memory_group_measure(box, now);
     watchdog_measure_disk(box->engine_data, box, now);
 }
 
@@ -303,27 +330,39 @@ static void bury_strangers(const struct watchdog *watchdog)
     }
 }
 
+/* Orphans of a box come to us: who has no children at all has none of those. */
+static bool has_children(void)
+{
+    siginfo_t any;
+    return waitid(P_ALL, 0, &any, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 || errno != ECHILD;
+}
+
 static int process_destroy(struct box *box)
 {
+    bool own_uid = box->identity->has_uid && !hardening_removed(box_uid);
     living_remove(box->pid);
-    if (box->identity->has_uid && !hardening_removed(box_uid) && box->pid > 0)
+    if (box->pid > 0 && own_uid && has_children())
         bury_orphans(box->identity->uid); /* init too, if it was not waited for */
-    else if (box->pid > 0 && box->engine_data && !box->ended_by_itself)
+    else if (box->pid > 0 && !own_uid && box->engine_data && !box->ended_by_itself)
         bury_strangers(box->engine_data);
+    if (box->is_reaped)
+        place_clear(box);
     fork_server_leave(box);
     free(box->engine_data);
     box->engine_data = NULL;
-    return 0;
+    return cgroup_destroy(&box->group);
 }
 
 const struct engine engine_process = {
     .isolation = ISOLATION_PROCESS,
     .name = "process",
     .in_directory = true,
+    .uses_groups = true,
     .path_of = process_path_of,
     .start = process_start,
     .fork = fork_server_fork,
     .show_inputs = place_show_inputs,
+    .limit = memory_group_limit,
     .measure = process_measure,
     .answer = process_answer,
     .stop = process_stop,

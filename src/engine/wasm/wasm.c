@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/launch.h"
 #include "engine/layers.h"
+#include "engine/wasm/gateway.h"
 #include "engine/wasm/order.h"
 #include "os/process.h"
 #include "wasm/order.h"
@@ -82,13 +83,25 @@ static int wasm_start(struct box *box, struct result *result, struct error *err)
     box->wants_channel = true;
     box->debt.memory_bytes = OWN_BYTES;
     result_add_layer(result, layer_names[LAYER_wasm], true, "Wasmtime in a process box");
-    status = engine_process.start(box, result, err);
-    return status < 0 || box->is_spare ? status : wasm_order_send(box, program, ORDER_ONCE, NULL, 0, err);
+    scope_fd requests = -1; /* to the gateway, where there is one: both are started at once */
+    if (gateway_is_wanted(box->spec))
+        status = gateway_start(box, &requests, err);
+    if (status == 0)
+        status = engine_process.start(box, result, err);
+    if (status == 0 && requests >= 0)
+        status = gateway_await(box, err);
+    if (status == 0 && requests >= 0)
+        result_add_layer(result, layer_names[LAYER_gateway], true, "%s",
+                         gateway_layer_detail(box->landlock_abi));
+    if (status < 0 || box->is_spare)
+        return status;
+    return wasm_order_send(box, program, ORDER_ONCE, &requests, requests >= 0 ? 1 : 0, err);
 }
 
 /* A module has no processes to count: the threads of Wasmtime are not its own. */
 static void wasm_measure(struct box *box, struct measurement *now)
 {
+    gateway_listen(box);
     engine_process.measure(box, now);
     now->pids = now->peak_pids = 0;
 }
@@ -108,6 +121,7 @@ static int wasm_explain(struct box *box, struct result *result, struct error *er
     int status = wasm_report_take(box, result, err);
     if (status == 0 && result->cause == CAUSE_signal)
         wasm_crash_take(result->signal, result);
+    gateway_explain(box, result);
     return status;
 }
 
@@ -118,6 +132,7 @@ static void wasm_stop(struct box *box)
 
 static int wasm_destroy(struct box *box)
 {
+    gateway_end(box);
     int status = engine_process.destroy(box);
     if (box->host_program) {
         box->host_program->code = (struct slice){0};

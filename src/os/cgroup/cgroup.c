@@ -207,8 +207,7 @@ int cgroup_verify_member(const struct cgroup *group, pid_t pid, struct error *er
     return 0;
 }
 
-int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits, pid_t pid,
-                  struct error *err)
+int cgroup_verify_limits(const struct cgroup *group, const struct cgroup_limits *limits, struct error *err)
 {
     struct attribute attributes[8];
     int count = group_attributes(group, limits, true, attributes);
@@ -227,7 +226,14 @@ int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits
             return error_layer(err, "cgroup", 0, "%s is %s after %s was written", attributes[i].file, seen,
                                attributes[i].value);
     }
-    return cgroup_verify_member(group, pid, err);
+    return 0;
+}
+
+int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits, pid_t pid,
+                  struct error *err)
+{
+    int status = cgroup_verify_limits(group, limits, err);
+    return status < 0 ? status : cgroup_verify_member(group, pid, err);
 }
 
 /* Where each figure of a group stands: a file with one number, or the line of it that starts with a key. */
@@ -239,6 +245,9 @@ struct usage_row {
 };
 
 #define PLACE(member) offsetof(struct cgroup_usage, member)
+/* v1 tells user and system apart by what ran at each tick of the clock, so who sleeps through the ticks is
+ * not seen at all; the whole (cpuacct.usage) is exact. It stands in the place of user's part until the rest
+ * is known. */
 static const struct usage_row usage_rows_v1[CGROUP_USAGE_ROWS] = {
     {CGROUP_PIDS, "pids.current", NULL, 1, PLACE(pids_now)},
     {CGROUP_PIDS, "pids.peak", NULL, 1, PLACE(pids_peak)},
@@ -246,7 +255,7 @@ static const struct usage_row usage_rows_v1[CGROUP_USAGE_ROWS] = {
     {CGROUP_MEMORY, "memory.usage_in_bytes", NULL, 1, PLACE(memory_bytes)},
     {CGROUP_MEMORY, "memory.max_usage_in_bytes", NULL, 1, PLACE(memory_peak_bytes)},
     {CGROUP_MEMORY, "memory.oom_control", "oom_kill", 1, PLACE(oom_kills)},
-    {CGROUP_CPUACCT, "cpuacct.usage_user", NULL, 1000, PLACE(cpu_user_us)},
+    {CGROUP_CPUACCT, "cpuacct.usage", NULL, 1000, PLACE(cpu_user_us)},
     {CGROUP_CPUACCT, "cpuacct.usage_sys", NULL, 1000, PLACE(cpu_system_us)},
 };
 static const struct usage_row usage_rows_v2[CGROUP_USAGE_ROWS] = {
@@ -305,6 +314,11 @@ void cgroup_usage_read(const struct cgroup *group, struct cgroup_usage *ret)
         const struct usage_row *row = &usage_rows(group)[i];
         int64_t *value = (int64_t *)((char *)ret + row->place);
         *value = usage_read_row(group->usage_fd[i], row, *value);
+    }
+    if (group->version == CGROUP_V1) {
+        int64_t whole_us = ret->cpu_user_us;
+        ret->cpu_system_us = ret->cpu_system_us < whole_us ? ret->cpu_system_us : whole_us;
+        ret->cpu_user_us = whole_us - ret->cpu_system_us;
     }
     if (ret->memory_peak_bytes < 0) /* kernels before 5.19 keep none in v2 */
         ret->memory_peak_bytes = ret->memory_bytes;

@@ -44,6 +44,10 @@ void cgroup_layout_find(struct cgroup_layout *ret);
 
 bool cgroup_layout_has(const struct cgroup_layout *layout, enum cgroup_controller controller);
 
+/* The same machine, for groups that limit memory only: on v1 each controller that is left out is one
+ * directory less to make, to join and to remove. */
+void cgroup_layout_for_memory(const struct cgroup_layout *all, struct cgroup_layout *ret);
+
 struct cgroup_limits {
     int64_t memory_bytes; /* swap included; 0: none */
     int64_t pids;
@@ -87,7 +91,10 @@ int cgroup_join_open(struct cgroup *group, struct error *err);
 /* In the child: join by the files that are open for that. Async-signal-safe. */
 int cgroup_join_self(const struct cgroup *group);
 
-/* Reads back that the limits stand and that the process is inside: the layer's proof. */
+/* Reads back that the limits stand. */
+int cgroup_verify_limits(const struct cgroup *group, const struct cgroup_limits *limits, struct error *err);
+
+/* The same, and that the process is inside: the layer's proof. */
 int cgroup_verify(const struct cgroup *group, const struct cgroup_limits *limits, pid_t pid,
                   struct error *err);
 

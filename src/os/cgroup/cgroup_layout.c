@@ -140,6 +140,12 @@ bool cgroup_layout_has(const struct cgroup_layout *layout, enum cgroup_controlle
     return layout->version != CGROUP_NONE && layout->base[controller][0];
 }
 
+void cgroup_layout_for_memory(const struct cgroup_layout *all, struct cgroup_layout *ret)
+{
+    *ret = (struct cgroup_layout){.version = all->version};
+    memcpy(ret->base[CGROUP_MEMORY], all->base[CGROUP_MEMORY], sizeof ret->base[CGROUP_MEMORY]);
+}
+
 /* Where v1 has them all, v2 may be mounted beside it without them. */
 static bool has_memory(const char *v2_mount)
 {

@@ -26,6 +26,10 @@
 #define ASK_WITHOUT_NAMESPACES {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ASK, VERDICT_ASK, VERDICT_ALLOW}
 #define NO_ATTRIBUTES          {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOTSUP, VERDICT_ENOTSUP, VERDICT_ENOTSUP}
 
+/* Only where a group counts what the kernel keeps for it. */
+#define COUNTED_MEMORY_ONLY {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_EPERM, VERDICT_EPERM, VERDICT_ALLOW}
+#define NO_RULES_OF_ITS_OWN {VERDICT_ALLOW, VERDICT_ALLOW, VERDICT_ENOSYS, VERDICT_ENOSYS, VERDICT_ALLOW}
+
 /* Names of sockets: only where none of the host can be seen. */
 #define NO_HOST_SOCKETS {VERDICT_ALLOW, VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM, VERDICT_EPERM}
 
@@ -114,20 +118,27 @@ const struct policy_row policy_rows[] = {
     ROW(fadvise64), ROW(timer_create), ROW(timer_settime), ROW(timer_gettime), ROW(timer_getoverrun),
     ROW(timer_delete), ROW(clock_gettime), ROW(clock_getres), ROW(clock_nanosleep), ROW(ioprio_get), ROW(pselect6),
     ROW(ppoll), ROW(set_robust_list), ROW(get_robust_list), ROW(splice), ROW(tee), ROW(sync_file_range),
-    ROW(vmsplice), ROW(signalfd), ROW(signalfd4), ROW(timerfd_create), ROW(timerfd_settime), ROW(timerfd_gettime),
+    ROW(signalfd), ROW(signalfd4), ROW(timerfd_create), ROW(timerfd_settime), ROW(timerfd_gettime),
     ROW(eventfd), ROW(eventfd2), ROW(fallocate), ROW(pipe2), ROW(preadv), ROW(pwritev), ROW(preadv2),
     ROW(pwritev2), ROW(syncfs), ROW(getcpu), ROW(sched_getattr), ROW(getrandom), ROW(membarrier),
     ROW(copy_file_range), ROW(pkey_mprotect), ROW(pkey_alloc), ROW(pkey_free), ROW(rseq), ROW(close_range),
-    ROW(futex_waitv), ROW(landlock_create_ruleset), ROW(landlock_add_rule), ROW(landlock_restrict_self),
+    ROW(futex_waitv), ROW(landlock_restrict_self),
     ROW_NEW(map_shadow_stack, 453, ALLOW_ALL), ROW_NEW(futex_wake, 454, ALLOW_ALL),
     ROW_NEW(futex_wait, 455, ALLOW_ALL), ROW_NEW(futex_requeue, 456, ALLOW_ALL), ROW_NEW(mseal, 462, ALLOW_ALL),
     ROW(setuid), ROW(setgid), ROW(setreuid), ROW(setregid), ROW(setgroups), ROW(setresuid),
     ROW(setresgid), ROW(setfsuid), ROW(setfsgid), ROW(capset), /* no capability is left for these to use */
     ROW(fgetxattr), ROW(flistxattr), ROW(pidfd_send_signal), /* the descriptor comes from pidfd_open, below */
 
-    /* Shared memory without a file is in nobody's resident size once it is unmapped: a watchdog could not count it. */
-    {"mmap", -1, ALLOW_ALL, 1,
-     {{1, {{.argument = 3, .mask = 0x23 /* MAP_TYPE bits and MAP_ANONYMOUS */, .value = 0x21}}, VERDICT_EPERM, IN_PROCESS}}},
+    /* Huge pages that the host has set aside are in no memory limit. Shared memory without a file is in nobody's resident
+     * size once it is unmapped: a watchdog could not count it. */
+    {"mmap", -1, ALLOW_ALL, 2,
+     {ANY_OF(3, 0x40000 /* MAP_HUGETLB */),
+      {1, {{.argument = 3, .mask = 0x23 /* MAP_TYPE bits and MAP_ANONYMOUS */, .value = 0x21}}, VERDICT_EPERM, IN_PROCESS}}},
+
+    /* Nor could it count memory of the kernel: of a huge page, all of it stays for a pipe that holds four kilobytes;
+     * rules for files are a hundred bytes each, and as many as anybody likes. */
+    ROW_AS(vmsplice, COUNTED_MEMORY_ONLY), ROW_AS(landlock_create_ruleset, NO_RULES_OF_ITS_OWN),
+    ROW_AS(landlock_add_rule, NO_RULES_OF_ITS_OWN),
 
     /* Files by name. */
     ROW(stat), ROW(lstat), ROW(access), ROW(rename), ROW(mkdir), ROW(rmdir), ROW(link), ROW(unlink), ROW(symlink),
@@ -183,20 +194,24 @@ const struct policy_row policy_rows[] = {
 
     /* Calls with a second meaning in their arguments. */
     /* A thread with descriptors of its own could keep files that nobody counts. */
-    {"clone", -1, ALLOW_ALL, 4,
+    {"clone", -1, ALLOW_ALL, 5,
      {{1, {IS(0, FORK_INIT_FLAGS)}, VERDICT_ASK, IN_CONTAINER | IN_GRANTED}, /* a fork that the host ordered, or not */
+      {1, {IS(0, FORK_PLACE_FLAGS)}, VERDICT_ASK, IN_CONTAINER | IN_GRANTED},
       {1, {IS(0, FORK_PROGRAM_FLAGS)}, VERDICT_ASK, IN_CONTAINER | IN_GRANTED},
       ANY_OF(0, NEW_NAMESPACES),
       {1, {{.argument = 0, .mask = CLONE_THREAD | CLONE_FILES, .value = CLONE_THREAD}}, VERDICT_EPERM, IN_PROCESS | IN_ZYGOTE}}},
     ROW_AS(clone3, ENOSYS_ALL), /* flags behind a pointer; the C library falls back to clone */
     ROW_AS(unshare, EPERM_ALL),
-    {"ioctl", -1, ALLOW_ALL, 14,
+    {"ioctl", -1, ALLOW_ALL, 15,
      {EQUALS(1, 0x5412) /* TIOCSTI */, EQUALS(1, 0x541c) /* TIOCLINUX */, EQUALS(1, 0x541d) /* TIOCCONS */,
       EQUALS(1, 0x5423) /* TIOCSETD */, EQUALS(1, 0x8901) /* FIOSETOWN */, EQUALS(1, 0x8902) /* SIOCSPGRP */,
       /* Attributes of a file: a descriptor opened for reading is enough for these. */
       EQUALS(1, 0x40086602) /* FS_IOC_SETFLAGS */, EQUALS(1, 0x40046602) /* the same, 32 bits */,
       EQUALS(1, 0x401c5820) /* FS_IOC_FSSETXATTR */, EQUALS(1, 0x40087602) /* FS_IOC_SETVERSION */,
       EQUALS(1, 0x40806685) /* FS_IOC_ENABLE_VERITY */, EQUALS(1, 0x800c6613) /* FS_IOC_SET_ENCRYPTION_POLICY */,
+      /* btrfs: snapshots and subvolumes of a directory that was opened for reading; copies by reference are of the same
+       * family, for which programs have another way. */
+      {1, {{.argument = 1, .mask = 0xff00, .value = 0x9400}}, VERDICT_EPERM, IN_PROCESS | IN_ZYGOTE},
       /* Of any socket: bridges, VLANs and bonds, whose modules the kernel loads for who asks. The first process of a fork
        * has the capabilities to make them, in a network of its own. */
       {1, {{.argument = 1, .mask = 0xffffffc0, .value = 0x8980}}, VERDICT_EPERM},
@@ -232,7 +247,7 @@ const struct policy_row policy_rows[] = {
     ROW(setsockopt), ROW(getsockopt), ROW(recvmmsg), ROW(sendmmsg),
 
     /* System V and POSIX message passing: own in an ipc namespace, the host's without. */
-    ROW_AS(shmget, OWN_NAMESPACES_ONLY), ROW_AS(shmat, OWN_NAMESPACES_ONLY), ROW_AS(shmctl, OWN_NAMESPACES_ONLY),
+    {"shmget", -1, OWN_NAMESPACES_ONLY, 1, {ANY_OF(2, 04000 /* SHM_HUGETLB */)}}, ROW_AS(shmat, OWN_NAMESPACES_ONLY), ROW_AS(shmctl, OWN_NAMESPACES_ONLY),
     ROW_AS(shmdt, OWN_NAMESPACES_ONLY), ROW_AS(semget, OWN_NAMESPACES_ONLY), ROW_AS(semop, OWN_NAMESPACES_ONLY),
     ROW_AS(semctl, OWN_NAMESPACES_ONLY), ROW_AS(semtimedop, OWN_NAMESPACES_ONLY),
     ROW_AS(msgget, OWN_NAMESPACES_ONLY), ROW_AS(msgsnd, OWN_NAMESPACES_ONLY), ROW_AS(msgrcv, OWN_NAMESPACES_ONLY),

@@ -62,7 +62,7 @@ struct policy_check {
     unsigned where; /* of enum policy_where */
 };
 
-enum { POLICY_CHECKS_MAX = 14 };
+enum { POLICY_CHECKS_MAX = 15 };
 
 struct policy_row {
     const char *name;

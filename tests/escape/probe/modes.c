@@ -7,6 +7,9 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/memfd.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -164,6 +167,20 @@ static const struct probe rows[] = {
     CALLS("huge_memory_file_is_denied",
           CALL("memfd_create", SYS_memfd_create, (long)"cloche-probe", MFD_HUGETLB),
           "Huge pages, which the memory limit does not count, cannot be had as a file."),
+    CALLS("huge_pages_are_denied",
+          CALL("mmap", SYS_mmap, 0, 2 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0),
+          "Nor as memory."),
+    {"huge_segments_are_denied", ON_CONTAINER, RETURNS, "seccomp," HOST_ROOT, call_is_refused,
+     CALL("shmget", SYS_shmget, IPC_PRIVATE, 2 << 20, SHM_HUGETLB | 0600), "Nor as shared memory."},
+    {"pages_cannot_be_given_to_pipes", ON_PROCESS, RETURNS, "seccomp", call_is_refused,
+     CALL("vmsplice", SYS_vmsplice, -1, 0, 0, 0),
+     "Pipes, which no watchdog looks into, hold no pages but their own."},
+    {"file_rules_cannot_be_hoarded", ON_PROCESS, RETURNS, "seccomp", call_is_refused,
+     CALL("landlock_create_ruleset", SYS_landlock_create_ruleset, 0, 0, 0),
+     "Rules for files are memory of the kernel that no watchdog sees."},
+    {"snapshots_are_denied", ON_PROCESS, RETURNS, "seccomp", call_is_refused,
+     CALL("BTRFS_IOC_SNAP_CREATE", SYS_ioctl, -1, 0x50009401, BAD_ADDRESS),
+     "What was opened for reading cannot be copied by the file system."},
 };
 
 PROBE_GROUP(modes, rows);

@@ -61,6 +61,7 @@ static const struct exception native_exceptions[] = {
     {SYS_open, WITH_ARGUMENTS, {BAD_ADDRESS, 0, 0}},
     {SYS_openat, WITH_ARGUMENTS, {-1, BAD_ADDRESS, 0, 0}},
     {SYS_creat, WITH_ARGUMENTS, {BAD_ADDRESS, 0}},
+    {SYS_mmap, WITH_ARGUMENTS, {0, 0, 0, 0, -1, 0}},
     {SYS_chmod, WITH_ARGUMENTS, {BAD_ADDRESS, 0}},
     {SYS_fchmod, WITH_ARGUMENTS, {-1, 0}},
     {SYS_fchmodat, WITH_ARGUMENTS, {-1, BAD_ADDRESS, 0}},

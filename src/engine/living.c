@@ -1,4 +1,4 @@
-#include "engine/process/living.h"
+#include "engine/living.h"
 
 #include "engine/watchdog.h"
 

@@ -1,0 +1,4 @@
+/* What a program of ours does first. */
+#pragma once
+
+void begin_process(void);
