@@ -23,7 +23,6 @@ EXPECTED = {
         "landlock": (True, "abi 2"),
         "landlock_scope": (False, "not in this kernel"),
         "rlimits": (True, "on"),
-        "watchdog": (True, "memory pids cpu disk"),
     },
 }
 
@@ -31,11 +30,15 @@ EXPECTED = {
 def expected(engine):
     profiled = role() != "root"
     wanted = dict(EXPECTED[engine])
+    has_group = role() != "session"
     wanted["box_uid"] = (True, "own uid") if role() in ("root", "profile") else (False, "the caller's uid")
     if engine == "container":
-        wanted["cgroup"] = (False, "no delegated cgroup v2 subtree") if role() == "session" else (True, "v2: memory pids cpu")
+        wanted["cgroup"] = (True, "v2: memory pids cpu") if has_group else (False, "no delegated cgroup v2 subtree")
         wanted["apparmor"] = (profiled, "cloche-box" if profiled else "not active here")
     else:
+        if has_group:
+            wanted["cgroup"] = (True, "v2: memory")
+        wanted["watchdog"] = (True, "every 10 ms: pids cpu disk" if has_group else "every 10 ms: memory pids cpu disk")
         wanted["seccomp"] = (True, "shared uid" if role() in ("user", "session") else "process")
     if role() in ("user", "session") and engine == "container":
         wanted["namespaces"] = (True, "(rootless)")
