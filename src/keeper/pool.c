@@ -291,6 +291,7 @@ static void read_shelf(const struct shelf *shelf, int64_t now_us, struct pool_ki
                                     .is_in_use = shelf->has_thread || stock->misses || stock->hits,
                                     .spares = stock->count,
                                     .target = stock_target(stock, now_us),
+                                    .places = shelf->place_count,
                                     .hits = stock->hits,
                                     .misses = stock->misses,
                                     .failures = stock->failures,

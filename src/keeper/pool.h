@@ -72,11 +72,11 @@ void pool_hint(struct pool *pool, const char *image, const char *set, int spares
 
 struct pool_kind_state {
     const char *name;
-    bool is_in_use; /* somebody asked for it, or it is kept */
-    int spares, target;
-    int64_t hits, misses; /* runs that found a spare, and that had to wait for a fork or were cold */
-    int64_t failures;     /* spares that could not be made */
-    int64_t spare_bytes;  /* private memory of an idle spare, measured on one; 0: none yet */
+    bool is_in_use;             /* somebody asked for it, or it is kept */
+    int spares, target, places; /* boxes that wait for a copy of the zygote only */
+    int64_t hits, misses;       /* runs that found a spare, and that had to wait for a fork or were cold */
+    int64_t failures;           /* spares that could not be made */
+    int64_t spare_bytes;        /* private memory of an idle spare, measured on one; 0: none yet */
     struct lineage_state zygotes;
     char failure[256]; /* why the last could not be made; "": it could */
 };

@@ -145,12 +145,12 @@ static json_t *milestones_to_json(const struct milestones *milestones)
 /* One kind of boxes in one house; wasm is in none. */
 static json_t *kind_to_json(const struct pool_house_state *house, const struct pool_kind_state *kind)
 {
-    json_t *object =
-        json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:s}", "kind", kind->name, "spares",
-                  kind->spares, "target", kind->target, "hits", (json_int_t)kind->hits, "misses",
-                  (json_int_t)kind->misses, "failures", (json_int_t)(kind->failures + kind->zygotes.failures),
-                  "spare_bytes", (json_int_t)kind->spare_bytes, "zygote_pid", (int)kind->zygotes.pid,
-                  "zygotes", kind->zygotes.zygotes, "failure", kind->failure);
+    json_t *object = json_pack("{s:s, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:s}", "kind", kind->name,
+                               "spares", kind->spares, "target", kind->target, "places", kind->places, "hits",
+                               (json_int_t)kind->hits, "misses", (json_int_t)kind->misses, "failures",
+                               (json_int_t)(kind->failures + kind->zygotes.failures), "spare_bytes",
+                               (json_int_t)kind->spare_bytes, "zygote_pid", (int)kind->zygotes.pid, "zygotes",
+                               kind->zygotes.zygotes, "failure", kind->failure);
     if (house && object) {
         json_object_set_new(object, "image", json_string(house->image));
         json_object_set_new(object, "preload", json_string(house->set));

@@ -37,7 +37,7 @@ class Result:
         try:
             return self.json[name]
         except KeyError:
-            raise AttributeError(f"no '{name}' in {self.json} {self.host_stderr!r}") from None
+            raise AttributeError(f"no '{name}' in {self!r}") from None
 
     def __repr__(self):
         return f"<{self.returncode} {self.json} {self.host_stderr!r}>"
