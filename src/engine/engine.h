@@ -121,7 +121,7 @@ struct box {
     bool is_watched;      /* no kernel limit stands behind memory and processes: what is measured decides */
     bool waits_for_word;  /* more is to be looked at when init has proved its layers */
     bool counts_itself;   /* its processes are not the host's to count: init's word is all there is */
-    int64_t counted_pids; /* which is this, at most so far */
+    int64_t counted_pids; /* by init: at most so far, or, of a box that is watched, at the program's end */
     char kernel[128];     /* that init found itself on, where it was asked for */
     bool ended_by_itself; /* init reported the program's end before its own: it has waited for all of the box
                            */

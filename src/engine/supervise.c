@@ -143,7 +143,8 @@ static void control_read(struct supervisor *self)
         message.text[sizeof message.text - 1] = '\0';
         snprintf(self->result->detail, sizeof self->result->detail, "%.400s", message.text);
         supervise_stop(self, CAUSE_host_failure);
-    } else if (length == (int)sizeof message && message.kind == INIT_COUNTED && self->box->counts_itself) {
+    } else if (length == (int)sizeof message && message.kind == INIT_COUNTED &&
+               (self->box->counts_itself || self->box->is_watched)) {
         self->box->counted_pids = larger(self->box->counted_pids, message.code);
     } else if (length == (int)sizeof message && message.kind == INIT_INTERRUPTED && self->io->interrupted) {
         self->io->interrupted(self->io->data);

@@ -321,6 +321,8 @@ void watchdog_measure(struct watchdog *watchdog, const struct box *box, struct m
     }
     if (now->memory_bytes > now->peak_memory_bytes)
         now->peak_memory_bytes = now->memory_bytes;
+    if (now->pids < box->counted_pids) /* by init, when the program had ended */
+        now->pids = box->counted_pids;
     if (now->pids > watchdog->peak_pids)
         watchdog->peak_pids = now->pids;
     now->peak_pids = watchdog->peak_pids;

@@ -123,6 +123,11 @@ static void note(struct context *context, const struct runner_event *event)
     pthread_mutex_unlock(&context->lock);
 }
 
+static void hear_between(void *data, enum supervise_stream stream, struct slice bytes)
+{
+    context_streams_output(data, stream, bytes.data, bytes.length);
+}
+
 /* What programs of the run have written; behind a question there is no run. */
 static void hear_stream(void *data, enum supervise_stream stream, struct slice bytes)
 {
@@ -131,7 +136,7 @@ static void hear_stream(void *data, enum supervise_stream stream, struct slice b
     struct runner_event event = {
         .kind = stream == STREAM_STDOUT ? RUNNER_stdout : RUNNER_stderr, .run = -1, .body = bytes};
     if (talk->answer != RUNNER_end) {
-        context_streams_output(context, stream, bytes.data, bytes.length);
+        hear_between(context, stream, bytes);
         return;
     }
     note(context, &event);
@@ -381,6 +386,8 @@ static void hold_talk(struct context *context, struct talk *talk)
     talk->context = context;
     talk->watched_us = clock_monotonic_us();
     pthread_mutex_lock(&context->streams_lock);
+    /* The last words of what the run before has killed, and that died later than it, are not this one's. */
+    context_streams_read(context, hear_between, context);
     if (converse(context, talk, &reason) < 0) {
         die(context, &reason, talk->outcome);
         context_streams_read(context, hear_stream, talk);

@@ -76,6 +76,11 @@ static bool has_children_left(void)
 
 static pid_t pids[LIST_SIZE];
 
+size_t process_tree_count_children(void)
+{
+    return has_children_left() ? process_tree_list(getpid(), pids, LIST_SIZE) : 0;
+}
+
 /* Whatever the caller believes: a signal of root's to everyone would end the machine. */
 static bool may_signal_all(bool own_uid)
 {

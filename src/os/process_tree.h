@@ -8,6 +8,9 @@
 /* Lists all descendants of `root` (without it), at most `size` of them; returns how many there are. */
 size_t process_tree_list(pid_t root, pid_t *into, size_t size);
 
+/* How many descend from the calling subreaper, without those of its children that have ended. */
+size_t process_tree_count_children(void);
+
 /* Sends all that descends from us a signal: with `own_uid` all that it reaches, which must be nobody else. */
 void process_tree_signal_children(bool own_uid, int signal_number);
 

@@ -342,6 +342,12 @@ def test_wall_limit_holds_also_when_the_launcher_is_stopped(engine):
     assert told["usage"]["cpu_user_ms"] < 3600, told
 
 
+def test_processes_that_are_left_at_the_end_count_also_if_nobody_looked(engine):
+    code = "import subprocess, time\ntime.sleep(1.8)\nps = [subprocess.Popen(['sleep', '30']) for i in range(30)]"
+    told = stopped(engine, code, "--pids", "12", "--wall", "20s", by=signal.SIGSTOP)
+    assert told["cause"] == "pids", told
+
+
 def test_run_stands_still_with_a_launcher_that_is_stopped_at_the_keyboard(engine):
     code = ("import os, time\nchild = os.fork()\nlongest, last = 0, time.monotonic()\nfor i in range(250):\n    time.sleep(0.01)\n"
             "    longest = max(longest, time.monotonic() - last)\n    last = time.monotonic()\nif not child: os._exit(longest > 2)\n"

@@ -23,7 +23,14 @@ def test_output_of_other_programs_is_limited_for_each_run_and_what_is_cut_is_cou
     sandbox.close()
 
 
-@pytest.mark.parametrize("code", ["while True: print('x' * 100000)", "import subprocess; subprocess.run(['yes'])"])
+# Waits for it, as subprocess.run() does not once it was interrupted: what is still dying may still write.
+FLOOD_BY_A_PROGRAM = """import subprocess
+with subprocess.Popen(['yes']) as flood:
+    try: flood.wait()
+    finally: flood.kill(); flood.wait()"""
+
+
+@pytest.mark.parametrize("code", ["while True: print('x' * 100000)", FLOOD_BY_A_PROGRAM])
 def test_a_flood_of_output_ends_the_run_and_not_the_context(serving, code):
     sandbox = make(serving, limits={"output_limit": "1M"})
     sandbox.run("kept = 1")

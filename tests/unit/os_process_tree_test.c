@@ -76,10 +76,12 @@ static void list_body(void *data)
     must(is_listed(pids, 4, first));
     must(!is_listed(pids, 4, getpid()));
     must(process_tree_list(first, pids, 64) == 2);
+    must(process_tree_count_children() == 4);
     must(process_tree_list(getpid(), pids, 2) <= 4);
     must(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0);
     must(process_tree_kill_children(false));
     must(process_tree_list(getpid(), pids, 64) == 0);
+    must(process_tree_count_children() == 0);
 }
 
 static void children_of_children_and_of_threads_are_listed(void **state)
