@@ -77,12 +77,13 @@ static int32_t lose(struct fetch *fetch)
 static int32_t ask(struct fetch *fetch, const struct fetch_request_head *head, uint8_t *const *parts)
 {
     struct fetch_answer_head answer;
+    if (fetch->fd < 0 || !skip_rest(fetch)) /* also before a refusal: the next answer begins behind it */
+        return lose(fetch);
     if (head->method_length > FETCH_METHOD_MAX || head->url_length > FETCH_URL_MAX ||
         head->headers_length > FETCH_HEADERS_MAX)
         return refuse(fetch, FETCH_MALFORMED,
                       "method, address or headers are longer than 16 bytes, 8 KiB and 32 KiB");
-    if (fetch->fd < 0 || !skip_rest(fetch) || !send_all(fetch->fd, head, sizeof *head) ||
-        !send_all(fetch->fd, parts[0], head->method_length) ||
+    if (!send_all(fetch->fd, head, sizeof *head) || !send_all(fetch->fd, parts[0], head->method_length) ||
         !send_all(fetch->fd, parts[1], head->url_length) ||
         !send_all(fetch->fd, parts[2], head->headers_length) ||
         !send_all(fetch->fd, parts[3], (size_t)head->body_length) ||

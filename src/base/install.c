@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* From bin, where cloche is, and from libexec/cloche, where the others are. */
@@ -20,7 +22,7 @@ static int open_beside(const char *const *places, size_t count, const char *name
     char path[PATH_MAX + 64];
     ssize_t length = readlink("/proc/self/exe", self, PATH_MAX - 1);
     if (length <= 0)
-        return -errno;
+        return errno == ENOENT ? -ENOSYS : -errno; /* no /proc: not the same as that nothing is there */
     self[length] = '\0';
     *strrchr(self, '/') = '\0';
     for (size_t i = 0; i < count; i++) {
@@ -32,13 +34,29 @@ static int open_beside(const char *const *places, size_t count, const char *name
     return -ENOENT;
 }
 
+/* In a directory for all anybody can put a program beside a copy of us. */
+static bool is_trusted(int fd)
+{
+    struct stat program, own;
+    return fstat(fd, &program) == 0 && stat("/proc/self/exe", &own) == 0 &&
+           (program.st_uid == 0 || program.st_uid == geteuid() || program.st_uid == own.st_uid) &&
+           !(program.st_mode & S_IWOTH);
+}
+
 int install_find_program(const char *name, struct error *err)
 {
-    char self[PATH_MAX];
+    char self[PATH_MAX] = "";
+    if (getauxval(AT_SECURE)) /* who calls us with more rights than his own chooses where we are, too */
+        return error_host(err, -EPERM, "cloche is not made to be set-uid, or to have capabilities");
     int fd =
         open_beside(program_places, sizeof program_places / sizeof *program_places, name, O_RDONLY, self);
     if (fd == -ENOENT)
         return error_host(err, fd, "%s is neither in %s nor in %s/../libexec/cloche", name, self, self);
+    if (fd >= 0 && !is_trusted(fd)) {
+        close(fd);
+        return error_host(err, -EPERM, "%s beside %s belongs to another user, or can be written to by all",
+                          name, self);
+    }
     return fd < 0 ? error_host(err, fd, "cannot find this program") : fd;
 }
 

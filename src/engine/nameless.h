@@ -8,5 +8,6 @@
 
 #include "engine/watchdog.h"
 
-/* Adds their bytes, each file once. False: there are more than anybody could need. */
-bool nameless_sum(const struct watchdog *watchdog, const struct box *box, int64_t *bytes);
+/* Adds their bytes, each file once. False: there are more than anybody could need, or somebody does not let
+ * us see what he has open, and goes on with it. */
+bool nameless_sum(struct watchdog *watchdog, const struct box *box, int64_t *bytes);

@@ -184,19 +184,38 @@ static bool is_the_guests_doing(int error_number)
     return error_number == EACCES || error_number == EPERM || error_number == ENAMETOOLONG;
 }
 
+/* Without a trace in the access time, by which a guest could tell what has been looked at. */
+static int open_for_look(int parent_fd, const char *name)
+{
+    const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    int fd = openat(parent_fd, name, flags | O_NOATIME);
+    return fd < 0 && errno == EPERM ? openat(parent_fd, name, flags) : fd;
+}
+
+/* What cannot be counted counts as too much, or, where it is us who are short of something, as no less than
+ * before. */
+static void note_unseen(struct watchdog *watchdog, int error_number, int64_t entries_max)
+{
+    if (is_the_guests_doing(error_number))
+        watchdog->disk_entries = entries_max + 1;
+    watchdog->look_is_partial |= error_number == EMFILE || error_number == ENFILE || error_number == ENOMEM;
+}
+
+/* Takes the descriptor. One for each level: a launcher may have few. */
 static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int64_t entries_max)
 {
-    /* Without a trace in the access time, by which a guest could tell what has been looked at. */
-    int copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_NOATIME | O_CLOEXEC);
-    scope_dir *dir = copy < 0 ? NULL : fdopendir(copy);
+    scope_dir *dir = fdopendir(dir_fd);
     struct dirent *entry;
+    if (!dir) {
+        note_unseen(watchdog, errno, entries_max);
+        close(dir_fd);
+    }
     while (dir && (entry = readdir(dir)) && watchdog->disk_entries <= entries_max) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         struct stat status;
-        if (fstatat(copy, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
-            if (is_the_guests_doing(errno))
-                watchdog->disk_entries = entries_max + 1;
+        if (fstatat(dir_fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
+            note_unseen(watchdog, errno, entries_max);
             continue;
         }
         watchdog->disk_entries++;
@@ -205,14 +224,11 @@ static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int6
             (int64_t)status.st_blocks * 512 / (S_ISDIR(status.st_mode) ? 1 : (int64_t)status.st_nlink);
         if (!S_ISDIR(status.st_mode))
             continue;
-        scope_fd below = -1;
-        if (depth < DISK_DEPTH)
-            below = openat(copy, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int below = depth < DISK_DEPTH ? open_for_look(dir_fd, entry->d_name) : -1;
         if (below >= 0)
             sum_directory(below, depth + 1, watchdog, entries_max);
-        else if (depth == DISK_DEPTH ||
-                 is_the_guests_doing(errno)) /* what cannot be counted counts as too much */
-            watchdog->disk_entries = entries_max + 1;
+        else
+            note_unseen(watchdog, depth == DISK_DEPTH ? ENAMETOOLONG : errno, entries_max);
     }
 }
 
@@ -255,20 +271,26 @@ static void look_at_disk(struct watchdog *watchdog, const struct box *box)
     if (!box->is_reaped && now_us - watchdog->disk_looked_us < DISK_PERIOD_US &&
         !can_be_over(watchdog, box, &room))
         return;
+    const int64_t bytes_before = watchdog->disk_bytes, entries_before = watchdog->disk_entries;
     watchdog->disk_bytes = watchdog->disk_entries = 0;
+    watchdog->look_is_partial = false;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         if (has_gone(box, places[i]))
             continue;
-        scope_fd place = openat(box->scratch_fd, places[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        scope_fd place = open_for_look(box->scratch_fd, places[i]);
         if (place >= 0 && box->is_reaped && directory_is_empty(place))
             continue;
         if (place >= 0)
-            sum_directory(place, 0, watchdog, box->limits->value[LIMIT_inodes]);
-        else if (is_the_guests_doing(errno))
-            watchdog->disk_entries = box->limits->value[LIMIT_inodes] + 1;
+            sum_directory(take_fd(&place), 0, watchdog, box->limits->value[LIMIT_inodes]);
+        else
+            note_unseen(watchdog, errno, box->limits->value[LIMIT_inodes]);
     }
     if (!box->is_reaped && !nameless_sum(watchdog, box, &watchdog->disk_bytes))
         watchdog->disk_entries = box->limits->value[LIMIT_inodes] + 1;
+    if (watchdog->look_is_partial && watchdog->disk_bytes < bytes_before)
+        watchdog->disk_bytes = bytes_before;
+    if (watchdog->look_is_partial && watchdog->disk_entries < entries_before)
+        watchdog->disk_entries = entries_before;
     watchdog->room_at_look = room;
     /* A walk that takes long is made less often: it must not become a load itself. */
     int64_t pause_us = 5 * (clock_monotonic_us() - now_us);
@@ -283,6 +305,7 @@ static void measure_living(struct watchdog *watchdog, const struct box *box, str
     int64_t waited_ticks = 0, own_ticks = 0, threads = 0, init_threads = 0;
     size_t count = process_tree_list(watchdog->init, pids, sizeof watchdog->pids / sizeof *pids), known = 0;
     struct watched_process process;
+    watchdog->pid_count = count;
     for (size_t i = 0; i < count; i++) {
         if (!read_stat(pids[i], &process, &waited_ticks, &threads))
             continue;

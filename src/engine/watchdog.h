@@ -29,6 +29,7 @@ struct watchdog {
     int64_t disk_looked_us;
     int64_t disk_bytes;
     int64_t disk_entries;
+    bool look_is_partial;             /* for want of something on our side */
     struct watched_room room_at_look; /* where files are in memory */
     int64_t peak_pids;
     struct watched_process seen[WATCHDOG_PROCESSES];
@@ -37,7 +38,9 @@ struct watchdog {
     int64_t close_look_bytes, plain_at_close_look, close_looked_us; /* see sum_memory */
     pid_t known[256]; /* children that the launcher had before the box */
     size_t known_count;
-    pid_t pids[WATCHDOG_PIDS];
+    pid_t pids[WATCHDOG_PIDS]; /* that the last look found */
+    size_t pid_count;
+    int closed_looks; /* in a row, that somebody kept from us what he has open */
     struct watched_weight weights[WATCHDOG_PIDS];
 };
 

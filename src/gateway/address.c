@@ -1,6 +1,7 @@
 #include "gateway/address.h"
 
 #include "base/scope.h"
+#include "gateway/own_networks.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { OWN_MAX = 256, DISCARD_PORT = 9 };
+enum { OWN_MAX = 256, NETWORKS_MAX = 1024, DISCARD_PORT = 9 };
 
 /* IANA's registries of special addresses, and what clouds have among the public ones. */
 static const struct {
@@ -51,6 +52,8 @@ static const struct {
 
 static struct sockaddr_storage own[OWN_MAX];
 static size_t own_count;
+static struct own_network networks[NETWORKS_MAX];
+static size_t network_count;
 
 static bool is_same(const struct sockaddr *one, const struct sockaddr *other)
 {
@@ -98,6 +101,9 @@ const char *address_fault(const struct sockaddr *address)
     for (size_t i = 0; i < own_count && !fault; i++)
         if (is_same(address, (const struct sockaddr *)&own[i]))
             fault = "this machine's own";
+    for (size_t i = 0; i < network_count && !fault; i++)
+        if (own_network_has(&networks[i], address))
+            fault = "this machine's own";
     return fault;
 }
 
@@ -133,16 +139,27 @@ static int keep_own(const struct sockaddr *address)
     return 0;
 }
 
+/* Of single addresses those that have another fault in any case do not. */
+static bool matters(const struct own_network *network)
+{
+    uint32_t four;
+    memcpy(&four, network->bytes, sizeof four);
+    return network->family == AF_INET ? network->bits < 32 || !ipv4_fault(ntohl(four))
+                                      : network->bits < 128 || !ipv6_fault(network->bytes);
+}
+
 int address_learn_own(void)
 {
     struct ifaddrs *list = NULL;
     int status = 0;
-    own_count = 0;
+    own_count = network_count = 0;
     if (getifaddrs(&list) < 0)
         return -errno;
     for (const struct ifaddrs *at = list; at && status == 0; at = at->ifa_next)
         if (at->ifa_addr && !address_fault(at->ifa_addr)) /* others are none in any case */
             status = keep_own(at->ifa_addr);
     freeifaddrs(list);
-    return status;
+    const int count = status < 0 ? status : own_networks_read(networks, NETWORKS_MAX, matters);
+    network_count = count > 0 ? (size_t)count : 0;
+    return count < 0 ? count : 0;
 }

@@ -119,8 +119,6 @@ static int read_settings(struct gateway *gateway, struct error *err)
 /* Where the system has none there is no https. */
 static int read_certificates(struct gateway *gateway, struct error *err)
 {
-    char own[32];
-    snprintf(own, sizeof own, "/proc/self/fd/%d", GATEWAY_CA);
     bool is_operators = fcntl(GATEWAY_CA, F_GETFD) >= 0;
     int status = 0;
     if (is_operators) { /* read, and not opened again: it may be root's */

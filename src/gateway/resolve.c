@@ -15,7 +15,8 @@ enum { ASK_SECONDS = 2, ASK_TIMES = 2 };
 
 /* How long the C library waits, in whole seconds, if none of its servers answers: for the first as long as it
  * is told, for each further one twice as long divided by their number, but a second at least; and all that
- * anew for each time. */
+ * anew for each time, and for each of two questions, of which the first may be answered in the last moment.
+ */
 static int most_seconds(int servers, int seconds, int times)
 {
     int sum = 0;
@@ -23,7 +24,7 @@ static int most_seconds(int servers, int seconds, int times)
         int one = i ? (seconds << i) / servers : seconds;
         sum += one > 0 ? one : 1;
     }
-    return sum * times;
+    return 2 * sum * times;
 }
 
 /* Asks less patiently, then once only, then fewer servers, until that fits. */
@@ -54,6 +55,9 @@ int resolve_prepare(int64_t wall_ms)
         return -EIO;
     bound_asking(wall_ms);
     _res.options &= ~(unsigned long)(RES_DNSRCH | RES_DEFNAMES);
+    /* Both questions at once take sendmmsg, and if only one is answered they are asked again, in two other
+     * ways, before the C library comes to this one by itself. */
+    _res.options |= RES_SNGLKUP | RES_SNGLKUPREOP;
     return 0;
 }
 

@@ -164,7 +164,9 @@ static void set_surroundings(struct under_way *self, char *words)
     curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, is_given_up);
     curl_easy_setopt(curl, CURLOPT_XFERINFODATA, self);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)self->terms->left_ms);
-    curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)self->terms->response_max);
+    /* What HEAD is told of does not come. */
+    curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE,
+                     (curl_off_t)(self->request->wants_head_only ? 0 : self->terms->response_max));
 }
 
 static bool set_request(const struct request *request, const char *url)

@@ -25,16 +25,19 @@ static void sweep_directory(enum directory_root which, const char *name, struct 
         report->failures++;
 }
 
-static void sweep(int number, const struct cgroup_layout *cgroups, struct reap_report *report)
+/* False: it is somebody's. The record may lie in another state directory, as a service with a /run of its own
+ * has one. */
+static bool sweep(int number, const struct cgroup_layout *cgroups, struct reap_report *report)
 {
     char name[64];
     record_name(number, name, sizeof name);
+    struct cgroup group;
+    if (!cgroup_open_leftover(cgroups, name, &group))
+        return false;
     if (record_can_give_uids() > 0) { /* the process engine's boxes have no group to kill */
         report->failures += process_kill_uid((uid_t)(UID_BASE + number)) < 0;
         report->failures += process_kill_uid((uid_t)(UID_BASE + RECORDS_MAX + number)) < 0;
     }
-    struct cgroup group;
-    cgroup_open_leftover(cgroups, name, &group);
     for (int i = 0; i < CGROUP_CONTROLLERS; i++)
         if (group.dir_fd[i] >= 0) {
             report->groups++;
@@ -44,6 +47,7 @@ static void sweep(int number, const struct cgroup_layout *cgroups, struct reap_r
         report->failures++;
     for (enum directory_root which = 0; which < DIRECTORY_ROOTS; which++)
         sweep_directory(which, name, report);
+    return true;
 }
 
 int record_sweep_one(int number)
@@ -51,8 +55,7 @@ int record_sweep_one(int number)
     struct reap_report report = {0};
     struct cgroup_layout cgroups;
     cgroup_layout_find(&cgroups);
-    sweep(number, &cgroups, &report);
-    return report.failures ? -EBUSY : 0;
+    return sweep(number, &cgroups, &report) && !report.failures ? 0 : -EBUSY;
 }
 
 /* Boxes whose record is gone but whose group or directory is not: a kill between two steps of giving back. */
@@ -68,7 +71,8 @@ static void reap_number(struct orphan_search *search, int number)
     scope_fd records_fd = record_open_file(search->state_fd);
     if (records_fd < 0 || record_lock(records_fd, number, &leftover) < 0)
         return; /* alive */
-    sweep(number, search->cgroups, search->report);
+    if (!sweep(number, search->cgroups, search->report))
+        return;
     search->report->boxes++;
     if (leftover && record_mark(records_fd, number, 0) < 0)
         search->report->failures++;

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/scope.h"
 #include "base/thread.h"
+#include "keeper/record_inside.h"
 #include "keeper/run_service.h"
 #include "keeper/session_service.h"
 #include "keeper/wire.h"
@@ -97,10 +98,15 @@ int service_open(struct pool *pool, struct service **ret, struct error *err)
     int status = service_open_inside(pool, &service, err);
     if (status < 0)
         return status;
-    wire_path(service->path, sizeof service->path);
-    service->listen_fd = listen_at(service->path, err);
+    if (wire_path(service->path,
+                  sizeof service->path)) { /* after a start of the machine there is no such directory */
+        scope_fd state_fd = record_open_state(err);
+        status = state_fd < 0 ? state_fd : 0;
+    }
+    if (status == 0)
+        service->listen_fd = listen_at(service->path, err);
     if (service->listen_fd < 0) {
-        status = service->listen_fd;
+        status = status < 0 ? status : service->listen_fd;
         free(service);
         return status;
     }

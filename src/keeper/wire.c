@@ -16,16 +16,17 @@
 
 enum { MAX_ERRNO = 4095, STEP = 64 << 10 };
 
-void wire_path(char *into, size_t size)
+bool wire_path(char *into, size_t size)
 {
     const char *given = getenv("CLOCHE_KEEPER");
     char state[400];
     if (given && given[0] == '/') {
         snprintf(into, size, "%s", given);
-        return;
+        return false;
     }
     record_state_path(state, sizeof state);
     snprintf(into, size, "%s/keeper.sock", state);
+    return true;
 }
 
 static int send_all(int fd, const char *data, size_t length)

@@ -14,8 +14,8 @@
 /* Three streams, a directory for files, and inputs. */
 enum { WIRE_DESCRIPTORS = 4 + SPEC_GRANTS_MAX, WIRE_HEADER_MAX = 8 << 20, WIRE_BODY_MAX = 256 << 20 };
 
-/* The socket's path: $CLOCHE_KEEPER, or this user's own in the state directory. */
-void wire_path(char *into, size_t size);
+/* The socket's path: $CLOCHE_KEEPER, or this user's own in the state directory; true then. */
+bool wire_path(char *into, size_t size);
 
 /* Takes the header. */
 int wire_send(int fd, json_t *header, struct slice body, const int *fds, size_t count);

@@ -110,7 +110,7 @@ static const char *check_name(const char *host)
     const char *label = host;
     for (;;) {
         size_t length = strspn(label, "abcdefghijklmnopqrstuvwxyz0123456789-_");
-        if (length == 0 || length > LABEL_MAX || (label[length] && label[length] != '.'))
+        if (length == 0 || length > LABEL_MAX || label[0] == '-' || (label[length] && label[length] != '.'))
             return "is not a host name";
         if (!label[length])
             return NULL;

@@ -347,6 +347,48 @@ def test_what_is_hidden_behind_a_closed_door_counts(engine):
     assert result.cause == "disk", result
 
 
+# Where files are on a disk: no group counts them as memory.
+ON_A_DISK = ("--disk", "64M", "--memory", "100M", "--wall", "12s")
+HOLD = """import ctypes, os, threading, time
+def hold():
+    %s
+    for i in range(40):
+        name = os.environ['TMPDIR'] + f'/f{i}'
+        fd = os.open(name, os.O_CREAT | os.O_RDWR, 0o600)
+        os.unlink(name); os.posix_fallocate(fd, 0, 8 << 20); time.sleep(0.02)
+    time.sleep(1.5)
+    print('had')
+thread = threading.Thread(target=hold); thread.start(); thread.join()"""
+
+
+@pytest.mark.parametrize("trick", ["pass", "ctypes.CDLL(None).syscall(436, 1000000, 0xffffffff, 2)"], ids=["none", "a table of its own"])
+def test_files_without_a_name_count_whoever_has_them_open(trick):
+    result = box.python(HOLD % trick, *ON_A_DISK, engine="process")
+    assert result.cause == "disk" and not result.stdout, result
+
+
+def test_files_without_a_name_count_also_where_root_may_not_look_at_others():
+    """As in many containers, where root has no CAP_SYS_PTRACE."""
+    done = subprocess.run(["setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", box.CLOCHE, "run", "--json", "--isolation", "process",
+                           *ON_A_DISK, "-e", HOLD % "pass"], capture_output=True, text=True)
+    assert json.loads(done.stdout)["cause"] == "disk", done
+
+
+def test_directories_without_a_name_count():
+    """They stay as large as they were."""
+    code = """import os, time
+os.chdir(os.environ['TMPDIR'])
+for i in range(24):
+    os.mkdir('d'); held = os.open('d', os.O_RDONLY)
+    names = ['x' * 240 + f'{j:010}' for j in range(4000)]
+    for name in names: os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=held))
+    for name in names: os.unlink(name, dir_fd=held)
+    os.rmdir('d')
+time.sleep(1); print('had')"""
+    result = box.python(code, "--disk", "17M", "--memory", "33M", "--wall", "25s", engine="process")
+    assert result.cause == "disk" and not result.stdout, result
+
+
 def test_single_file_without_a_name_is_bounded(engine):
     code = ("import os, signal\nfd = os.open(os.environ['TMPDIR'], os.O_TMPFILE | os.O_RDWR)\nn = 0\ntry:\n  while n < 64 << 20: n += os.write(fd, bytes(65536))\n"
             "except OSError: pass\nprint(n)")

@@ -92,7 +92,7 @@ def test_module_without_the_grant_is_not_even_linked(origin):
 
 @pytest.mark.parametrize("rule, words", [
     ("http://a.test", "is not"), ("a.test:0", "port"), ("a.test:70000", "port"), ("a.test:", "port"), ("", "is not a host name"),
-    ("a..test", "is not a host name"), ("*", "is not a host name"), ("*.test", "below a top one"), ("a.*.test", "is not a host name"),
+    ("a..test", "is not a host name"), ("-a.test", "is not a host name"), ("a.-b.test", "is not a host name"), ("*", "is not a host name"), ("*.test", "below a top one"), ("a.*.test", "is not a host name"),
     ("b\u00fccher.test", "xn--"), ("0x7f.1", "another spelling"), ("127.1", "another spelling"), ("2130706433", "another spelling"),
     ("[::ffff:7f00:1]", "usual spelling"), ("[::0001]", "usual spelling"), ("a.test=name", "address"), ("127.0.0.1=10.0.0.1", "already"),
     ("a b.test", "space"), ("user@a.test", "is not a host name"), ("a.test/path", "is not a host name"), ("x" * 64 + ".test", "is not a host name")])
@@ -245,7 +245,8 @@ PUBLIC = "93.184.216.34"
     (["0.0.0.0"], "this network"), (["224.0.0.1"], "multicast"), (["255.255.255.255"], "reserved"), (["192.0.2.1"], "documents"), (["::1"], "loopback"),
     (["::ffff:127.0.0.1"], "not of the public internet"), (["64:ff9b::7f00:1"], "not of the public internet"), (["fd00:ec2::254"], "not of the public internet"),
     (["fe80::1"], "not of the public internet"), (["2002:7f00:1::1"], "tunnel"), (["2001:0:1::"], "tunnel"), (["93.184.216.1"], "this machine's own"),
-    (["93.184.217.7"], "this machine's own")])
+    (["93.184.217.7"], "this machine's own"), (["93.184.218.7"], "this machine's own"), (["2a00:1450:2::7"], "this machine's own"),
+    (["93.184.216.255"], "this machine's own"), ([PUBLIC, "2a00:1450:2::7"], "this machine's own")])
 def test_names_that_lead_inside_are_denied(addresses, words):
     [answer], questions, _ = in_small_internet({"api.test": [addresses]}, [("GET", "http://api.test/")], "--fetch", "api.test")
     if words:
@@ -288,6 +289,14 @@ def test_resolvers_that_do_not_answer_are_given_up_within_the_limit(config, reso
         assert answers[1].status == LIMITED and "within 200 ms (fetch.wall)" in answers[1].text, answers
 
 
+@pytest.mark.parametrize("wall, seconds", [("1s", 2), ("3s", 3)])
+def test_resolvers_that_answer_half_of_it_are_given_up_within_the_limit(config, wall, seconds):
+    operator = config("fetch.hosts = half.test", f"fetch.wall = {wall}")
+    _, _, took = in_small_internet({"half.test": [[PUBLIC]]}, [("GET", "http://half.test/")], "--config", operator, "--wall", "30s",
+                                   "--fetch", "half.test")
+    assert took < seconds + 1, took
+
+
 def test_machine_with_more_addresses_than_can_be_kept_has_no_gateway(tmp_path):
     """What is not known to be the machine's own would be connected to."""
     text = tmp_path / "module.wat"
@@ -324,6 +333,12 @@ def test_certificates_that_are_not_there_are_named(config, tmp_path):
 
 
 # ---- limits ----
+
+def test_what_head_is_told_of_does_not_count(origin, config):
+    operator = config(f"fetch.hosts = {origin.site}", "fetch.response = 10000")
+    [answer] = fetching.fetch([("HEAD", f"{origin.url}/big?10001")], "--config", operator, "--fetch", origin.site)
+    assert (answer.status, answer.body) == (200, b""), answer
+
 
 def test_answers_are_limited(origin, config):
     operator = config(f"fetch.hosts = {origin.site}", "fetch.response = 10000")
@@ -544,6 +559,16 @@ def test_gateway_tells_every_request_also_to_who_listens_late():
         time.sleep(0.5)  # until there is no room for more
         words = [gateway.control.recv(4096) for _ in range(count)]
         assert {word[:1] for word in words} == {b"f"}
+
+
+def test_rest_of_an_answer_is_never_the_next_one(origin):
+    """Also if a request in between was refused before it went out: what is left would be read as words of the gateway."""
+    forged = b"x" * 5000 + struct.pack("<IiIIQ", MAGIC, 200, 0, 0, 6) + b"forged"
+    with raw_origin(OK + b"Content-Length: %d\r\n\r\n" % len(forged) + forged) as evil:
+        text = fetching.module([("GET", f"http://{evil}/"), ("GET", "http://a/" + "x" * 9000), ("GET", f"{origin.url}/hello")])
+        unread = text.replace("(br_if $more (i32.gt_s (local.get $got)", "(br_if $more (i32.gt_s (i32.const 0)", 1)
+        answers = fetching.answers_of(box.run("--language", "wasm", "--fetch", evil, "--fetch", origin.site, "-e", unread))
+    assert unread != text and [answer.status for answer in answers] == [200, MALFORMED, 200] and answers[2].body == b"hello", answers
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ server that answers everything with "public". In namespaces of its own: nothing 
     unshare --net --mount small_internet.py ANSWERS COMMAND…
 
 ANSWERS is JSON: {name: [addresses of the first question, addresses of the second …]}, the last for all that follow; null: that
-question gets no answer. SMALL_INTERNET_RESOLVERS: how many there are to ask; without it, one. Runs the command, and prints
+question gets no answer. Who is asked for IPv6 addresses of a name that begins with "half" gives no answer, either. SMALL_INTERNET_RESOLVERS: how many there are to ask; without it, one. Runs the command, and prints
 {"stdout", "stderr", "returncode", "questions", "seconds"}.
 """
 import http.server
@@ -22,6 +22,7 @@ import time
 
 PUBLIC, NEAR = "93.184.216.34", "93.184.216.1"
 BEHIND = "93.184.217.0/24"  # this machine takes these for its own, and wears none of them
+BEHIND_BY_ANOTHER = ("93.184.218.0/24", "2a00:1450:2::/64")  # … and calls them from an address that it does wear
 
 
 def shell(*words):
@@ -59,6 +60,8 @@ def answer(question, answers, counts):
     says = answers.get(name.lower(), [[]])
     number = counts.get((name, kind), 0)
     counts[name, kind] = number + 1
+    if kind == 28 and name.startswith("half"):
+        return name, None
     if says[min(number, len(says) - 1)] is None:
         return name, None
     found = [address for address in says[min(number, len(says) - 1)] if (":" in address) == (kind == 28)]
@@ -80,7 +83,10 @@ def here(answers, command):
         shell("ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns", str(other.pid))
         shell("ip", "addr", "add", f"{NEAR}/24", "dev", "near")
         shell("ip", "link", "set", "near", "up")
+        shell("ip", "addr", "add", "2a00:1450:1::1/64", "dev", "near", "nodad")
         shell("ip", "route", "add", "local", BEHIND, "dev", "lo")
+        for network, source in zip(BEHIND_BY_ANOTHER, (NEAR, "2a00:1450:1::1")):
+            shell("ip", "route", "add", "local", network, "dev", "lo", "src", source)
         other.stdin.write("\n")
         other.stdin.flush()
         assert other.stdout.readline() == "ready\n"

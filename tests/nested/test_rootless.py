@@ -398,3 +398,32 @@ def test_probes_hold_for_an_ordinary_user(escape, engine):
             break
     assert world.canary.read_text() == canary
     assert not broken, f"{len(broken)} probes broke out:\n  " + "\n  ".join(broken[:20])
+
+
+def test_files_count_also_if_their_holder_does_not_want_to_be_seen(user):
+    code = """import ctypes, os, time
+ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+for i in range(40):
+    name = os.environ['TMPDIR'] + f'/f{i}'
+    fd = os.open(name, os.O_CREAT | os.O_RDWR, 0o600)
+    os.unlink(name); os.posix_fallocate(fd, 0, 8 << 20); time.sleep(0.02)
+time.sleep(2)
+print('had')"""
+    result = parse(user.cloche("process", "--disk", "64M", "--memory", "200M", "-e", code))
+    assert result["cause"] == "disk", result
+
+
+def test_limit_of_one_box_ends_no_container_of_the_same_keeper(user):
+    """Who shares our user and is nobody's we know is taken for what the box left: not so who is in a pid namespace of its own."""
+    keeper = user.start("/tmp/cloche-full", "keep", "--quiet")
+    try:
+        code = "import time; time.sleep(4); print('fine')"
+        time.sleep(3)
+        first = user.start("/tmp/cloche", "run", "--warm", "--json", "--isolation", "process", "--wall", "3s", "--", "/bin/sh", "-c", "sleep 30")
+        time.sleep(1)
+        second = parse(user.cloche("container", "--warm", "-e", code))
+        first.wait(timeout=20)
+        assert (second["cause"], second["stdout"]) == ("exit", "fine\n"), second
+    finally:
+        keeper.terminate()
+        keeper.wait(timeout=20)

@@ -6,6 +6,7 @@
 #include "os/privileges.h"
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -77,6 +78,12 @@ static void be_refused(void *data)
          MAP_FAILED);
     must(mmap(NULL, (size_t)1 << 30, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
          MAP_FAILED);
+    static const int kinds[] = {MAP_SHARED, MAP_PRIVATE | MAP_GROWSDOWN};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        must(mmap(NULL, (size_t)1 << 30, PROT_READ | PROT_WRITE, kinds[i] | MAP_ANONYMOUS, -1, 0) ==
+             MAP_FAILED);
+    must(mmap(NULL, (size_t)1 << 40, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) ==
+         MAP_FAILED); /* pages that are never written to have tables, too */
     must(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) < 0 && errno == EPERM);
     must(syscall(SYS_clone3, NULL, 0) < 0 && errno == EPERM);
     must(kill(getppid(), 0) < 0 && setuid(0) < 0);
@@ -109,8 +116,31 @@ static void connect_by_sending(void *data)
          errno == EPERM);
     must(sendmsg(fd, &message.msg_hdr, MSG_FASTOPEN | MSG_NOSIGNAL) < 0 && errno == EPERM);
     must(sendmmsg(fd, &message, 1, MSG_FASTOPEN) < 0 && errno == EPERM);
-    must(sendmsg(fd, &message.msg_hdr, MSG_NOSIGNAL) < 0 && errno != EPERM); /* without it they are allowed */
-    must(sendmmsg(fd, &message, 1, MSG_NOSIGNAL) < 0 && errno != EPERM);
+    must(sendto(fd, "x", 1, MSG_NOSIGNAL, NULL, 0) < 0 && errno != EPERM); /* without it that is allowed */
+}
+
+/* To close a socket that lingers takes as long as the other side likes, and who closes it last is who was
+ * handed it. */
+static void hand_out_what_lingers(void *data)
+{
+    (void)data;
+    confine();
+    const struct linger hour = {.l_onoff = 1, .l_linger = 3600};
+    const int on = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP), pair[2];
+    must(fd >= 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    must(setsockopt(fd, SOL_SOCKET, SO_LINGER, &hour, sizeof hour) < 0 && errno == EPERM);
+    must(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0);
+    char room[CMSG_SPACE(sizeof fd)] = {0};
+    struct iovec bytes = {(void *)(uintptr_t) "x", 1};
+    struct msghdr message = {
+        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
+    *CMSG_FIRSTHDR(&message) =
+        (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
+    memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &fd, sizeof fd);
+    struct mmsghdr several = {.msg_hdr = message};
+    must(sendmsg(pair[0], &message, 0) < 0 && errno == EPERM);
+    must(sendmmsg(pair[0], &several, 1, 0) < 0 && errno == EPERM);
 }
 
 static void open_sockets_of_all_kinds(void *data)
@@ -275,6 +305,7 @@ static void nothing_connects_by_sending(void **state)
 {
     (void)state;
     in_child(connect_by_sending, NULL);
+    in_child(hand_out_what_lingers, NULL);
 }
 
 static void sockets_are_of_tcp_and_udp(void **state)

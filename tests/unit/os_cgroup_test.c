@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -389,6 +390,25 @@ static void count_name(void *data, const char *name)
         world->layout.why_not[0]++;
 }
 
+/* As its owner's death does; our own child has the descriptors, too. */
+static void let_go(const struct cgroup *group)
+{
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (group->dir_fd[i] >= 0)
+            flock(group->dir_fd[i], LOCK_UN);
+}
+
+static void group_of_another_is_not_taken(void **state)
+{
+    struct world *world = world_or_skip(state);
+    struct error err = {0};
+    struct cgroup group, other;
+    create(world, &some_limits, &group);
+    assert_int_equal(cgroup_create(&world->layout, world->name, &some_limits, &other, &err), -EBUSY);
+    assert_true(group_is_there(world) && strstr(err.text, "another's"));
+    assert_int_equal(cgroup_destroy(&group), 0);
+}
+
 static void leftover_is_found_and_removed(void **state)
 {
     struct world *world = world_or_skip(state);
@@ -403,11 +423,15 @@ static void leftover_is_found_and_removed(void **state)
     seen.layout.why_not[0] = 0;
     cgroup_each(&world->layout, "other-", count_name, &seen);
     assert_int_equal(seen.layout.why_not[0], 0);
-    cgroup_open_leftover(&world->layout, world->name, &leftover);
+    assert_false(cgroup_open_leftover(&world->layout, world->name, &leftover)); /* its owner lives: we */
+    assert_int_equal(cgroup_destroy(&leftover), 0);
+    assert_true(group_is_there(world));
+    let_go(&group);
+    assert_true(cgroup_open_leftover(&world->layout, world->name, &leftover));
     assert_int_equal(cgroup_destroy(&leftover), 0);
     assert_int_equal(WTERMSIG(end_of(member)), SIGKILL);
     assert_false(group_is_there(world));
-    cgroup_open_leftover(&world->layout, world->name, &leftover); /* nothing is there now */
+    assert_true(cgroup_open_leftover(&world->layout, world->name, &leftover)); /* nothing is there now */
     assert_int_equal(cgroup_destroy(&leftover), 0);
     cgroup_destroy(&group);
 }
@@ -440,6 +464,7 @@ int main(void)
         WORLD_TEST(one_may_be_spared_and_starts_nothing_any_more),
         WORLD_TEST(limits_of_zero_are_none),
         WORLD_TEST(group_that_cannot_be_made_leaves_nothing),
+        WORLD_TEST(group_of_another_is_not_taken),
         WORLD_TEST(leftover_is_found_and_removed),
         WORLD_TEST(unset_group_uses_nothing),
     };

@@ -483,6 +483,20 @@ static void clone_makes_no_namespace(void **state)
     }
 }
 
+static void tables_of_descriptors_are_seen_from_outside(void **state)
+{
+    (void)state;
+    enum { UNSHARE = 2, CLOEXEC = 4 };
+    const uint64_t shared[6] = {3, ~0U, CLOEXEC}, own[6] = {3, ~0U, UNSHARE | CLOEXEC};
+    for (int i = 0; i < POLICY_VARIANTS; i++) {
+        enum policy_variant variant = (enum policy_variant)i;
+        bool is_watched = variant != POLICY_CONTAINER && variant != POLICY_CONTAINER_GRANTED;
+        assert_int_equal(filter_answer(variant, SYS_close_range, shared), VERDICT_ALLOW);
+        assert_int_equal(filter_answer(variant, SYS_close_range, own),
+                         is_watched ? VERDICT_EPERM : VERDICT_ALLOW);
+    }
+}
+
 static enum policy_verdict pair_answer(enum policy_variant variant, uint64_t family, uint64_t type)
 {
     const uint64_t arguments[6] = {family, type};
@@ -761,6 +775,7 @@ int main(void)
         cmocka_unit_test(mounting_and_changing_namespaces_ends_the_box),
         cmocka_unit_test(clone3_asks_for_the_old_clone),
         cmocka_unit_test(clone_makes_no_namespace),
+        cmocka_unit_test(tables_of_descriptors_are_seen_from_outside),
         cmocka_unit_test(sockets_are_of_the_unix_kind_or_not_at_all),
         cmocka_unit_test(sockets_reach_no_name_of_the_host),
         cmocka_unit_test(terminals_take_no_input_from_the_box),

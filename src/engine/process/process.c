@@ -299,11 +299,26 @@ static void bury_orphans(uid_t uid)
     }
 }
 
+/* In how many pid namespaces it is, one below the other. */
+static int count_numbers(const char *status)
+{
+    static const char field[] = "\nNSpid:";
+    const char *at = strstr(status, field);
+    int count = 0;
+    for (at = at ? at + strlen(field) : ""; *at && *at != '\n'; at++)
+        count += *at == '\t';
+    return count;
+}
+
+/* Who is in a pid namespace below ours is of no box of this engine, but may well be of a container of ours.
+ */
 static bool wears_our_layers(pid_t pid)
 {
-    char path[32], text[4096];
+    char path[32], text[4096], own[4096];
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
-    return file_read_attribute(AT_FDCWD, path, text, sizeof text) > 0 && strstr(text, "\nNoNewPrivs:\t1") &&
+    return file_read_attribute(AT_FDCWD, path, text, sizeof text) > 0 &&
+           file_read_attribute(AT_FDCWD, "/proc/self/status", own, sizeof own) > 0 &&
+           count_numbers(text) == count_numbers(own) && strstr(text, "\nNoNewPrivs:\t1") &&
            strstr(text, "\nSeccomp:\t2");
 }
 

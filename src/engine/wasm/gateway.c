@@ -76,8 +76,12 @@ static int place_descriptors(struct given *given)
     enum { APART = 64, COUNT = sizeof given->fds / sizeof *given->fds };
     int kept[COUNT + 1];
     for (int i = 0; i < COUNT; i++) /* out of the way first */
-        if (given->fds[i] >= 0 && (given->fds[i] = fcntl(given->fds[i], F_DUPFD_CLOEXEC, APART)) < 0)
-            return -errno;
+        if (given->fds[i] >= 0) {
+            int apart = fcntl(given->fds[i], F_DUPFD_CLOEXEC, APART);
+            if (apart < 0)
+                return -errno;
+            given->fds[i] = apart;
+        }
     given->program_fd = fcntl(given->program_fd, F_DUPFD_CLOEXEC, APART);
     if (given->program_fd < 0)
         return -errno;
@@ -100,7 +104,10 @@ __attribute__((noreturn)) static void become_gateway(struct given *given)
     char *const environment[] = {(char *)(uintptr_t) "LANG=C.UTF-8", NULL};
     struct gateway_word word = {.kind = GATEWAY_UNFIT};
     const struct process_signals none = {0};
+    int *control = &given->fds[GATEWAY_CONTROL - GATEWAY_REQUESTS];
     int status = place_descriptors(given);
+    if (status == 0)
+        *control = GATEWAY_CONTROL;
     setsid(); /* Ctrl-C is for who started it */
     umask(077);
     if (status == 0 && chdir("/") < 0)
@@ -115,7 +122,8 @@ __attribute__((noreturn)) static void become_gateway(struct given *given)
         status = -errno;
     }
     word.status = status;
-    if (send(GATEWAY_CONTROL, &word, sizeof word, MSG_NOSIGNAL) < 0)
+    /* Where it is not in its place, that place is somebody else's. */
+    if (send(*control, &word, sizeof word, MSG_NOSIGNAL) < 0)
         _exit(126);
     _exit(127);
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,6 +39,23 @@ static int group_open_directories(struct cgroup *group, bool make)
         }
     }
     return 0;
+}
+
+/* Who holds it is its owner: a lock on its first directory, which ends with him, however he ends. */
+static int group_hold(const struct cgroup *group)
+{
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (group->dir_fd[i] >= 0)
+            return flock(group->dir_fd[i], LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
+    return 0;
+}
+
+static void group_close(struct cgroup *group)
+{
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        scope_close_fd(&group->dir_fd[i]);
+        scope_close_fd(&group->join_fd[i]);
+    }
 }
 
 static int group_dir(const struct cgroup *group, enum cgroup_controller controller)
@@ -135,6 +153,11 @@ int cgroup_create(const struct cgroup_layout *layout, const char *name, const st
     snprintf(group.name, sizeof group.name, "%s", name);
     memcpy(group.base, layout->base, sizeof group.base);
     int status = group_open_directories(&group, true);
+    if (status == 0 && group_hold(&group) == -EWOULDBLOCK) {
+        group_close(&group); /* nothing of it is ours to take back */
+        return error_host(err, -EBUSY, "the control group %s/%s is another's", group.base[CGROUP_MEMORY],
+                          name);
+    }
     if (status < 0) {
         cgroup_destroy(&group);
         return error_host(err, status, "cannot make the control group %s/%s", group.base[CGROUP_MEMORY],
@@ -441,13 +464,18 @@ int cgroup_destroy(struct cgroup *group)
     return result;
 }
 
-void cgroup_open_leftover(const struct cgroup_layout *layout, const char *name, struct cgroup *ret)
+bool cgroup_open_leftover(const struct cgroup_layout *layout, const char *name, struct cgroup *ret)
 {
     *ret = (struct cgroup)CGROUP_UNSET;
     ret->version = layout->version;
     snprintf(ret->name, sizeof ret->name, "%s", name);
     memcpy(ret->base, layout->base, sizeof ret->base);
     group_open_directories(ret, false);
+    if (group_hold(ret) != -EWOULDBLOCK)
+        return true;
+    group_close(ret);
+    *ret = (struct cgroup)CGROUP_UNSET;
+    return false;
 }
 
 void cgroup_each(const struct cgroup_layout *layout, const char *prefix,

@@ -139,8 +139,9 @@ void cgroup_end_singly(const struct cgroup *group);
  * group. A negative errno when a directory would not go. */
 int cgroup_destroy(struct cgroup *group);
 
-/* Opens an existing group by name for destruction by a reaper; the directories that are there. */
-void cgroup_open_leftover(const struct cgroup_layout *layout, const char *name, struct cgroup *ret);
+/* Opens an existing group by name for destruction by a reaper; the directories that are there. False: its
+ * owner lives, or another reaper is there. */
+bool cgroup_open_leftover(const struct cgroup_layout *layout, const char *name, struct cgroup *ret);
 
 /* Calls `visit` with the name of every group under the layout that starts with prefix. */
 void cgroup_each(const struct cgroup_layout *layout, const char *prefix,

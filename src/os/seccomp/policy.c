@@ -121,13 +121,17 @@ const struct policy_row policy_rows[] = {
     ROW(signalfd), ROW(signalfd4), ROW(timerfd_create), ROW(timerfd_settime), ROW(timerfd_gettime),
     ROW(eventfd), ROW(eventfd2), ROW(fallocate), ROW(pipe2), ROW(preadv), ROW(pwritev), ROW(preadv2),
     ROW(pwritev2), ROW(syncfs), ROW(getcpu), ROW(sched_getattr), ROW(getrandom), ROW(membarrier),
-    ROW(copy_file_range), ROW(pkey_mprotect), ROW(pkey_alloc), ROW(pkey_free), ROW(rseq), ROW(close_range),
+    ROW(copy_file_range), ROW(pkey_mprotect), ROW(pkey_alloc), ROW(pkey_free), ROW(rseq),
     ROW(futex_waitv), ROW(landlock_restrict_self),
     ROW_NEW(map_shadow_stack, 453, ALLOW_ALL), ROW_NEW(futex_wake, 454, ALLOW_ALL),
     ROW_NEW(futex_wait, 455, ALLOW_ALL), ROW_NEW(futex_requeue, 456, ALLOW_ALL), ROW_NEW(mseal, 462, ALLOW_ALL),
     ROW(setuid), ROW(setgid), ROW(setreuid), ROW(setregid), ROW(setgroups), ROW(setresuid),
     ROW(setresgid), ROW(setfsuid), ROW(setfsgid), ROW(capset), /* no capability is left for these to use */
     ROW(fgetxattr), ROW(flistxattr), ROW(pidfd_send_signal), /* the descriptor comes from pidfd_open, below */
+
+    /* A table of descriptors of one thread's own is not seen from outside, nor are the files that are open there. */
+    {"close_range", -1, ALLOW_ALL, 1,
+     {{1, {{.argument = 2, .any_set = 1, .mask = 2 /* CLOSE_RANGE_UNSHARE */}}, VERDICT_EPERM, IN_PROCESS | IN_ZYGOTE}}},
 
     /* Huge pages that the host has set aside are in no memory limit. Shared memory without a file is in nobody's resident
      * size once it is unmapped: a watchdog could not count it. */
