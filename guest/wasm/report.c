@@ -32,8 +32,13 @@ void report_words(struct report *report, const char *name, wasmtime_error_t *err
         wasmtime_error_message(error, &words);
     else if (trap)
         wasm_trap_message(trap, &words);
-    report_add(report, name, "%.*s", (int)(words.size < 2000 ? words.size : 2000),
-               words.data ? words.data : "");
+    size_t number = 0; /* of the cause, which Wasmtime puts before the words */
+    while (trap && number < words.size && words.data[number] >= '0' && words.data[number] <= '9')
+        number++;
+    bool is_numbered = number && words.size - number > 2 && memcmp(words.data + number, ": ", 2) == 0;
+    size_t from = is_numbered ? number + 2 : 0, length = words.size - from;
+    report_add(report, name, "%.*s", (int)(length < 2000 ? length : 2000),
+               words.data ? words.data + from : "");
     if (error || trap)
         wasm_byte_vec_delete(&words);
     if (error)

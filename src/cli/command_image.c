@@ -193,7 +193,11 @@ static int image_main(int argc, char **argv)
             given.action = value;
         else if (kind == OPTION_POSITIONAL && !given.subject)
             given.subject = value;
+        else if (kind == OPTION_POSITIONAL)
+            status = error_spec(&err, given.action, "image: '%.128s' is one word too many", value);
     }
+    if (status == 0 && given.subject && strcmp(given.action, "list") == 0)
+        status = error_spec(&err, "list", "image: list takes no '%.128s'", given.subject);
     if (!given.action) {
         help_print(&command_image);
         return EXIT_STATUS_BAD_SPEC;

@@ -105,7 +105,7 @@ static int keep_main(int argc, char **argv)
     struct keep_options given = {.pool = POOL_CHOICE_DEFAULT};
     int status = option_each(argc, argv, &command_keep, take_option, &given, &err);
     if (status == 0)
-        pool_option_finish(&given.pool);
+        status = pool_option_finish(&given.pool, &err);
     if (status == 0)
         status = given.state ? show_state(&err) : keep(&given, &err);
     pool_option_free(&given.pool);

@@ -334,7 +334,7 @@ static int serve_main(int argc, char **argv)
     struct serve_options given = {.pool = POOL_CHOICE_DEFAULT};
     int status = option_each(argc, argv, &command_serve, take_option, &given, &err);
     if (status == 0)
-        pool_option_finish(&given.pool);
+        status = pool_option_finish(&given.pool, &err);
     if (status == 0)
         status = serve(&given, &err);
     pool_option_free(&given.pool);

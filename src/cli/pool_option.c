@@ -44,8 +44,9 @@ static int take_languages(const char *value, bool *into, struct error *err)
         if (kind >= 0)
             into[kind] = true;
         else
-            status = error_spec(err, "language", "language: nothing is kept ready for '%.64s'; there are: %s",
-                                names.items[i], "python, javascript, bash, each also with /process");
+            status =
+                error_spec(err, "language", "language: nothing is kept ready for '%.64s'; there are: %s",
+                           names.items[i], "python, javascript, bash, each also with /process or /gvisor");
     }
     string_list_free(&names);
     return status;
@@ -58,9 +59,9 @@ int pool_option_take(struct pool_choice *choice, const struct option_row *row, c
     struct pool_options *options = &choice->options;
     int status = 0;
     if (strcmp(name, "spares") == 0)
-        status = take_number(row, value, 0, &options->minimum, err);
+        choice->has_minimum = (status = take_number(row, value, 0, &options->minimum, err)) == 0;
     else if (strcmp(name, "spares-max") == 0)
-        status = take_number(row, value, 0, &options->maximum, err);
+        choice->has_maximum = (status = take_number(row, value, 0, &options->maximum, err)) == 0;
     else if (strcmp(name, "rotate") == 0)
         status = take_number(row, value, 1, &options->rotate_forks, err);
     else if (strcmp(name, "language") == 0)
@@ -76,11 +77,17 @@ int pool_option_take(struct pool_choice *choice, const struct option_row *row, c
     return status < 0 ? status : 1;
 }
 
-void pool_option_finish(struct pool_choice *choice)
+int pool_option_finish(struct pool_choice *choice, struct error *err)
 {
     struct pool_options *options = &choice->options;
-    if (options->maximum && options->maximum < options->minimum)
-        options->maximum = options->minimum; /* --spares 100 alone */
+    /* 0 of them is a choice of its own: then every run waits for a fork. */
+    if (choice->has_minimum && choice->has_maximum && options->maximum && options->maximum < options->minimum)
+        return error_spec(err, "spares-max", "spares-max: %d is less than --spares, which is %d",
+                          options->maximum, options->minimum);
+    if (options->maximum && options->maximum < options->minimum) /* one of them alone: that counts */
+        *(choice->has_maximum ? &options->minimum : &options->maximum) =
+            choice->has_maximum ? options->maximum : options->minimum;
+    return 0;
 }
 
 void pool_option_free(struct pool_choice *choice)

@@ -7,6 +7,7 @@
 struct pool_choice {
     struct pool_options options;
     struct string_list preload;
+    bool has_minimum, has_maximum;
 };
 
 #define POOL_CHOICE_DEFAULT                                                                                  \
@@ -18,8 +19,8 @@ struct pool_choice {
 int pool_option_take(struct pool_choice *choice, const struct option_row *row, const char *value,
                      struct error *err);
 
-/* After the last option: what was not said. */
-void pool_option_finish(struct pool_choice *choice);
+/* After the last option: what was not said, and what does not go together. */
+int pool_option_finish(struct pool_choice *choice, struct error *err);
 void pool_option_free(struct pool_choice *choice);
 
 /* A box that waits has some thirty descriptors open; the usual soft limit would end at thirty boxes. */

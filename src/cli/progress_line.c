@@ -33,9 +33,13 @@ static void cut_to_width(struct buffer *text)
 /* The guest's words: on one line, and harmless. */
 static void append_note(struct buffer *text, const char *note)
 {
-    size_t from = text->length;
+    enum { LONGEST = 60 };
+    size_t from = text->length, length = strlen(note);
+    for (length = length < LONGEST ? length : LONGEST;
+         length && ((unsigned char)note[length] & 0xc0) == 0x80;)
+        length--; /* no half character */
+    terminal_text_clean(text, note, length);
     buffer_append_text(text, " | ");
-    terminal_text_clean(text, note, strlen(note));
     for (; from < text->length; from++)
         if (strchr("\n\r\t", text->data[from]))
             text->data[from] = ' ';
@@ -51,14 +55,14 @@ void progress_line_show(void *data, int64_t elapsed_us, const struct measurement
     scope_buffer text = {0};
     char memory[32], memory_limit[32];
     const int64_t *limit = line->limits->value;
+    if (line->note && line->note[0]) /* first: of a line that is too long the end is cut off */
+        append_note(&text, line->note);
     buffer_print(&text, "%.1f s of %.0f s | CPU %.1f s of %.0f s | memory %s of %s | %lld processes",
                  (double)elapsed_us / 1e6, (double)limit[LIMIT_wall] / 1e3,
                  (double)(now->cpu_user_us + now->cpu_system_us) / 1e6, (double)limit[LIMIT_cpu] / 1e3,
                  text_format_size(now->memory_bytes, memory, sizeof memory),
                  text_format_size(limit[LIMIT_memory], memory_limit, sizeof memory_limit),
                  (long long)now->pids);
-    if (line->note && line->note[0])
-        append_note(&text, line->note);
     cut_to_width(&text);
     fprintf(stderr, "\r\033[K%.*s", (int)text.length, text.data ? text.data : "");
     fflush(stderr);

@@ -143,7 +143,7 @@ struct measurement {
     int64_t pids_refused;
     int64_t oom_kills;
     int64_t disk_bytes;
-    bool disk_is_full;
+    bool disk_is_full, inodes_are_full; /* the first also if it is for the second */
 };
 
 struct fork_request {

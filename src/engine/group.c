@@ -57,7 +57,8 @@ void group_measure_disk(const struct box *box, struct measurement *now)
     struct statfs space;
     if (box->scratch_fd >= 0 && fstatfs(box->scratch_fd, &space) == 0) {
         now->disk_bytes = (int64_t)(space.f_blocks - space.f_bfree) * space.f_bsize;
-        now->disk_is_full = space.f_bfree == 0 || space.f_ffree == 0;
+        now->inodes_are_full = space.f_ffree == 0;
+        now->disk_is_full = space.f_bfree == 0 || now->inodes_are_full;
     }
 }
 

@@ -196,6 +196,7 @@ static void measure(struct supervisor *self)
         larger(self->peak_memory, larger(now->memory_bytes, now->peak_memory_bytes - debt->memory_bytes));
     self->disk_bytes = larger(self->disk_bytes, now->disk_bytes);
     self->disk_was_full |= now->disk_is_full;
+    self->inodes_were_full |= now->inodes_are_full;
 }
 
 /* Limits that hold whether or not the program has ended meanwhile. */
@@ -542,6 +543,13 @@ static void fill_usage(struct supervisor *self, int64_t ended_us)
     usage->disk_bytes = self->disk_bytes;
 }
 
+static void explain_limit(const struct limits *limits, enum limit_field field, struct result *result)
+{
+    char value[32];
+    snprintf(result->detail, sizeof result->detail, "%s: %s is %s", cause_meanings[result->cause],
+             limit_rows[field].name, limit_format(field, limits->value[field], value, sizeof value));
+}
+
 void supervise_explain(const struct limits *limits, struct result *result)
 {
     static const struct {
@@ -550,12 +558,9 @@ void supervise_explain(const struct limits *limits, struct result *result)
     } rows[] = {{CAUSE_wall_time, LIMIT_wall}, {CAUSE_cpu_time, LIMIT_cpu},
                 {CAUSE_memory, LIMIT_memory},  {CAUSE_pids, LIMIT_pids},
                 {CAUSE_disk, LIMIT_disk},      {CAUSE_output, LIMIT_output_limit}};
-    char value[32];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (result->cause == rows[i].cause)
-            snprintf(result->detail, sizeof result->detail, "%s: %s is %s", cause_meanings[result->cause],
-                     limit_rows[rows[i].field].name,
-                     limit_format(rows[i].field, limits->value[rows[i].field], value, sizeof value));
+            explain_limit(limits, rows[i].field, result);
     if (result->cause == CAUSE_denied_syscall)
         snprintf(result->detail, sizeof result->detail, "the system call %s is never allowed in a box",
                  result->denied_syscall[0] ? result->denied_syscall : "(unknown)");
@@ -626,6 +631,8 @@ int supervise_run(struct box *box, const struct supervise_io *io, struct result 
     } else {
         decide_cause(&self);
         supervise_explain(box->limits, result);
+        if (result->cause == CAUSE_disk && self.inodes_were_full)
+            explain_limit(box->limits, LIMIT_inodes, result);
     }
     int status = self.exec_error && !self.has_cause ? -EINVAL : 0;
     fill_usage(&self, ended_us); /* before the engine speaks, which may know more of it */

@@ -39,7 +39,7 @@ struct supervisor {
     short oom_events;
     struct measurement now;
     int64_t peak_pids, peak_memory, disk_bytes;
-    bool disk_was_full;
+    bool disk_was_full, inodes_were_full;
     bool had_listener;
 };
 

@@ -192,12 +192,10 @@ static int open_for_look(int parent_fd, const char *name)
     return fd < 0 && errno == EPERM ? openat(parent_fd, name, flags) : fd;
 }
 
-/* What cannot be counted counts as too much, or, where it is us who are short of something, as no less than
- * before. */
-static void note_unseen(struct watchdog *watchdog, int error_number, int64_t entries_max)
+/* Counts as too much, or, where it is us who are short of something, as no less than before. */
+static void note_unseen(struct watchdog *watchdog, int error_number)
 {
-    if (is_the_guests_doing(error_number))
-        watchdog->disk_entries = entries_max + 1;
+    watchdog->is_uncountable |= is_the_guests_doing(error_number);
     watchdog->look_is_partial |= error_number == EMFILE || error_number == ENFILE || error_number == ENOMEM;
 }
 
@@ -207,15 +205,18 @@ static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int6
     scope_dir *dir = fdopendir(dir_fd);
     struct dirent *entry;
     if (!dir) {
-        note_unseen(watchdog, errno, entries_max);
+        note_unseen(watchdog, errno);
         close(dir_fd);
+    } else {
+        rewinddir(dir); /* somebody may have looked whether it is empty */
     }
-    while (dir && (entry = readdir(dir)) && watchdog->disk_entries <= entries_max) {
+    while (dir && (entry = readdir(dir)) && watchdog->disk_entries <= entries_max &&
+           !watchdog->is_uncountable) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
         struct stat status;
         if (fstatat(dir_fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0) {
-            note_unseen(watchdog, errno, entries_max);
+            note_unseen(watchdog, errno);
             continue;
         }
         watchdog->disk_entries++;
@@ -228,7 +229,7 @@ static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int6
         if (below >= 0)
             sum_directory(below, depth + 1, watchdog, entries_max);
         else
-            note_unseen(watchdog, depth == DISK_DEPTH ? ENAMETOOLONG : errno, entries_max);
+            note_unseen(watchdog, depth == DISK_DEPTH ? ENAMETOOLONG : errno);
     }
 }
 
@@ -273,7 +274,7 @@ static void look_at_disk(struct watchdog *watchdog, const struct box *box)
         return;
     const int64_t bytes_before = watchdog->disk_bytes, entries_before = watchdog->disk_entries;
     watchdog->disk_bytes = watchdog->disk_entries = 0;
-    watchdog->look_is_partial = false;
+    watchdog->look_is_partial = watchdog->is_uncountable = false;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         if (has_gone(box, places[i]))
             continue;
@@ -283,10 +284,10 @@ static void look_at_disk(struct watchdog *watchdog, const struct box *box)
         if (place >= 0)
             sum_directory(take_fd(&place), 0, watchdog, box->limits->value[LIMIT_inodes]);
         else
-            note_unseen(watchdog, errno, box->limits->value[LIMIT_inodes]);
+            note_unseen(watchdog, errno);
     }
-    if (!box->is_reaped && !nameless_sum(watchdog, box, &watchdog->disk_bytes))
-        watchdog->disk_entries = box->limits->value[LIMIT_inodes] + 1;
+    if (!box->is_reaped)
+        watchdog->is_uncountable |= !nameless_sum(watchdog, box, &watchdog->disk_bytes);
     if (watchdog->look_is_partial && watchdog->disk_bytes < bytes_before)
         watchdog->disk_bytes = bytes_before;
     if (watchdog->look_is_partial && watchdog->disk_entries < entries_before)
@@ -357,8 +358,9 @@ void watchdog_measure_disk(struct watchdog *watchdog, const struct box *box, str
 {
     look_at_disk(watchdog, box);
     now->disk_bytes = hardening_removed(watchdog) ? 0 : watchdog->disk_bytes;
-    now->disk_is_full =
+    now->inodes_are_full =
         !hardening_removed(watchdog) && watchdog->disk_entries > box->limits->value[LIMIT_inodes];
+    now->disk_is_full = now->inodes_are_full || (!hardening_removed(watchdog) && watchdog->is_uncountable);
 }
 
 bool watchdog_owns(const struct watchdog *watchdog, pid_t pid)

@@ -29,6 +29,7 @@ struct watchdog {
     int64_t disk_looked_us;
     int64_t disk_bytes;
     int64_t disk_entries;
+    bool is_uncountable;              /* there is what cannot be counted, which counts as too much */
     bool look_is_partial;             /* for want of something on our side */
     struct watched_room room_at_look; /* where files are in memory */
     int64_t peak_pids;

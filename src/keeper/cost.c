@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -90,6 +91,24 @@ static void costs_path(char *into, size_t size)
     snprintf(into, size, "%s/costs.json", state);
 }
 
+/* Where another set of WebAssembly's modules is, or none any more, figures are of no use. */
+static json_t *name_modules(void)
+{
+    char name[64];
+    struct stat modules = {0};
+    if (stat("/usr/local/lib/cloche/wasm", &modules) < 0)
+        (void)!stat("/usr/lib/cloche/wasm", &modules);
+    snprintf(name, sizeof name, "%llx %lld.%09ld", (unsigned long long)modules.st_ino,
+             (long long)modules.st_mtim.tv_sec, modules.st_mtim.tv_nsec);
+    return json_string(name);
+}
+
+static bool are_of(const json_t *figures, const json_t *modules)
+{
+    const json_t *known = json_object_get(figures, "modules");
+    return !known || json_equal(known, modules);
+}
+
 /* It is a hint: whoever could change it could run anything anyway. */
 void cost_table_open(struct cost_table *table, const struct spec *spec, const struct policy *policy,
                      const char *language)
@@ -101,10 +120,12 @@ void cost_table_open(struct cost_table *table, const struct spec *spec, const st
                           ? json_loadb(text.data, text.length, 0, NULL)
                           : NULL;
     json_int_t made = json_integer_value(json_object_get(figures, "made")), now = (json_int_t)time(NULL);
-    if (!json_is_object(figures) || made > now || made <= now - COST_KEPT_S) {
+    json_t *modules = name_modules();
+    if (!json_is_object(figures) || made > now || made <= now - COST_KEPT_S || !are_of(figures, modules)) {
         json_decref(figures);
-        figures = json_pack("{s:I}", "made", now);
+        figures = json_pack("{s:I,s:O}", "made", now, "modules", modules);
     }
+    json_decref(modules);
     *table = (struct cost_table){.spec = spec, .policy = policy, .language = language, .figures = figures};
 }
 

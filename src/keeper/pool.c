@@ -225,7 +225,8 @@ static bool is_awaited(struct pool *pool, const struct spec *spec)
 {
     struct shelf *shelf = find_shelf(pool, spec);
     pthread_mutex_lock(&pool->grounds.lock);
-    bool is_there = shelf && (shelf->stock.count > 0 || (shelf->stock.kind->is_forked && shelf->lineage));
+    bool is_there = shelf && (shelf->stock.count > 0 || (shelf->stock.kind->is_forked && shelf->lineage &&
+                                                         lineage_is_ready(shelf->lineage)));
     pthread_mutex_unlock(&pool->grounds.lock);
     leave_shelf(shelf);
     return is_there;

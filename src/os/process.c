@@ -38,6 +38,16 @@ void process_signals_reset(void)
         syscall(SYS_rt_sigaction, number, &usual, NULL, sizeof usual.mask);
 }
 
+/* Docker's filter knows no clone3, whose flags it cannot see, and means us to take the older call; which
+ * knows neither groups nor what came late (its exit signal is where that would be). */
+static long clone_by_the_older_call(const struct clone_args *arguments)
+{
+    if (arguments->flags & (CLONE_INTO_CGROUP | CSIGNAL))
+        return -1;
+    return syscall(SYS_clone, (unsigned long)(arguments->flags | arguments->exit_signal), 0,
+                   (unsigned long)arguments->pidfd, 0, 0);
+}
+
 pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
 {
     int pidfd = -1;
@@ -54,6 +64,8 @@ pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd)
     struct process_signals signals;
     process_signals_block(&signals);
     long pid = syscall(SYS_clone3, &arguments, sizeof arguments);
+    if (pid < 0 && errno == ENOSYS)
+        pid = clone_by_the_older_call(&arguments);
     int code = errno;
     if (pid != 0)
         process_signals_restore(&signals);

@@ -112,7 +112,7 @@ static void print_stats(struct top *top, const json_t *stats)
     }
     printf(", %lld connections\n", (long long)number_of(stats, "connections"));
     print_runs(top, stats);
-    printf("now        %lld running, %lld waiting, %lld sandboxes of yours\n",
+    printf("now        %lld running, %lld waiting, %lld boxes of yours\n",
            (long long)number_of(queue, "running"), (long long)number_of(queue, "waiting"),
            (long long)number_of(json_object_get(quotas, "boxes"), "used"));
     printf("pool       %lld boxes ready, %lld hits, %lld misses\n", (long long)number_of(pool, "spares"),

@@ -76,6 +76,9 @@ int result_read(const json_t *object, struct result *into)
     into->left_behind = json_is_true(json_object_get(object, "left_behind"));
     snprintf(into->detail, sizeof into->detail, "%s", text_of(object, "detail"));
     snprintf(into->denied_syscall, sizeof into->denied_syscall, "%s", text_of(object, "denied_syscall"));
+    int isolation = isolation_find(text_of(object, "isolation"), NULL);
+    if (isolation >= 0)
+        into->isolation = (enum isolation)isolation;
     snprintf(into->chosen, sizeof into->chosen, "%s", text_of(object, "chosen"));
     snprintf(into->trap, sizeof into->trap, "%s", text_of(object, "trap"));
     const json_t *vet = json_object_get(object, "vet");

@@ -144,8 +144,8 @@ static int replay(struct exchange *exchange, struct journal_outcome *outcome)
 {
     exchange_set_header(exchange, "Idempotency-Replayed", "true");
     if (outcome->kept)
-        return exchange_reply_text(exchange, outcome->status, outcome->type[0] ? outcome->type : NULL,
-                                   &outcome->body);
+        return exchange_reply_text(exchange, outcome->status,
+                                   outcome->type[0] ? outcome->type : "application/json", &outcome->body);
     return exchange_reply_json(exchange, outcome->status,
                                json_pack("{s:b,s:I,s:s}", "outcome_kept", 0, "outcome_bytes",
                                          (json_int_t)outcome->body_bytes, "message",

@@ -218,10 +218,20 @@ int spec_check_acceptable(const char *name, struct error *err)
                       name);
 }
 
+/* With commas too, as in the operator's file. */
 static int add_accepted(struct spec *spec, const char *value, struct error *err)
 {
-    int status = spec_check_acceptable(value, err);
-    return status < 0 ? status : add_list(&spec->accepted, "accept", value, err);
+    int status = 0;
+    do {
+        char name[64];
+        size_t length = strcspn(value, ",");
+        snprintf(name, sizeof name, "%.*s", (int)length, value);
+        status = spec_check_acceptable(length < sizeof name ? name : value, err);
+        if (status == 0)
+            status = add_list(&spec->accepted, "accept", name, err);
+        value += length;
+    } while (status == 0 && *value++ == ',');
+    return status;
 }
 
 static int set_stdin(struct spec *spec, const char *value, struct error *err)

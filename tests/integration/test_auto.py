@@ -157,6 +157,16 @@ def test_what_does_not_run_here_is_not_chosen_and_not_remembered(costs, config, 
     assert row(explain("--config", path, "-e", "print(1)"), "gvisor")["cost_ms"] > 0
 
 
+def test_figures_are_of_the_modules_that_are_there(costs):
+    """Those of another set of them, or of none any more, are measured anew."""
+    costs(**USUAL)
+    kept = json.loads(COSTS.read_text())
+    COSTS.write_text(json.dumps({**kept, "modules": "of another day"}))
+    found = explain("-e", "print(1)")
+    assert row(found, "process")["cost_ms"] != pytest.approx(USUAL["python_process"], rel=1e-6), found
+    assert json.loads(COSTS.read_text())["modules"] != "of another day"
+
+
 def test_figures_of_no_worth_are_measured_anew(costs):
     costs(**{**USUAL, "python_process": -1})
     assert row(explain("-e", "print(1)"), "process")["cost_ms"] > 0

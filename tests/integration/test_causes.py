@@ -153,6 +153,14 @@ def test_pids_by_a_program_that_gives_up(engine):
     assert "12" in result.detail
 
 
+def test_disk_names_the_limit_that_was_reached(engine):
+    """Bytes or inodes."""
+    result = box.python("import time\nfor i in range(100): open(f'{i}', 'w')\ntime.sleep(1)", "--inodes", "50", "--disk", "64M", "--wall", "15s", engine=engine)
+    assert result.cause == "disk" and "inodes is 50" in result.detail, result
+    result = box.python("open('f', 'wb').write(bytes(40 << 20)); import time; time.sleep(1)", "--disk", "16M", "--wall", "15s", engine=engine)
+    assert result.cause == "disk" and "disk is 16 MiB" in result.detail, result
+
+
 def test_pids_by_threads(engine):
     code = "import threading, time\nfor i in range(40): threading.Thread(target=time.sleep, args=(2,)).start()"
     result = box.python(code, "--pids", "12", "--wall", "15s", engine=engine)

@@ -359,3 +359,14 @@ def test_tables_of_functions_cannot_be_written_to(engine):
     process.communicate("\n")
     base = min(first for first, _, _ in maps)
     assert [access for first, end, access in maps if first <= base + offset < end] == ["r--p"], maps
+
+
+def test_words_that_are_too_many_are_refused():
+    for line in (("image", "list", "extra"), ("image", "import", "file", "extra"), ("keep", "--spares", "5", "--spares-max", "2")):
+        done = box.raw(*line)
+        assert done.returncode == box.BAD_SPEC and (b"extra" in done.stderr or b"5" in done.stderr), done
+
+
+def test_what_can_be_done_without_may_stand_in_one_word():
+    assert box.run("--accept", "memory,cpus", "-e", "print(1)").stdout == "1\n"
+    assert box.raw("run", "--accept", "memory,seccomp", "-e", "1").returncode == box.BAD_SPEC

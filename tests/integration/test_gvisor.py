@@ -2,6 +2,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -117,6 +118,20 @@ def refused(config, *lines):
 def test_old_runtime_is_refused_by_name(config, fake, version):
     error = refused(config, f"oci_runtime = {fake('runsc version ' + version)}")
     assert version in error["message"] and "20240729" in error["message"] and "backports" in error["message"]
+
+
+@pytest.mark.parametrize("version", ["0.0~20221219.0", "release-20231204.0"])
+def test_old_runtime_is_refused_whatever_its_file_is_called(config, fake, version):
+    usual = fake("runsc version " + version)
+    other = usual.rename(usual.with_name("another-name"))
+    error = refused(config, f"oci_runtime = {other}")
+    assert version in error["message"] and "20240729" in error["message"], error
+
+
+def test_runtime_may_be_a_file_of_any_name(config, shared):
+    other = shared / "runsc-of-ours"
+    shutil.copy(shutil.which("runsc"), other)
+    assert gvisor_is_asked("--config", config(f"oci_runtime = {other}"), "--", "/bin/echo", "hello").stdout == "hello\n"
 
 
 def test_runtime_without_a_version_is_refused(config, fake):

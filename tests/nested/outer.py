@@ -73,14 +73,14 @@ class Crun:
         world.shell(f"chown -R {FIRST_MAPPED}:{FIRST_MAPPED} {self.ROOT}; "
                     f"chown {FIRST_MAPPED + 1000}:{FIRST_MAPPED + 1000} {self.ROOT}/home/somebody/private")
 
-    def run(self, command, user=0, one_abi=False, timeout=60):
+    def run(self, command, user=0, timeout=60, **filtered):
         self.count += 1
-        self.world.write("/tmp/crun/config.json", json.dumps(self.bundle(list(map(str, command)), user, one_abi)))
+        self.world.write("/tmp/crun/config.json", json.dumps(self.bundle(list(map(str, command)), user, default_filter(**filtered))))
         return self.world.run("crun", "--root", "/tmp/crun/state", "--cgroup-manager=disabled", "run", "--bundle",
                               "/tmp/crun", f"outer-{self.count}", timeout=timeout)
 
     @staticmethod
-    def bundle(command, user, one_abi):
+    def bundle(command, user, seccomp):
         mapping = [{"containerID": 0, "hostID": FIRST_MAPPED, "size": 65536}]
         kinds = ("pid", "network", "ipc", "uts", "mount", "user")
         mounts = [{"destination": target, "type": "bind", "source": source, "options": ["rbind", "ro"]}
@@ -103,15 +103,22 @@ class Crun:
                 "namespaces": [{"type": kind} for kind in kinds], "uidMappings": mapping, "gidMappings": mapping,
                 "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list"],
                 "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"],
-                "seccomp": default_filter(one_abi),
+                "seccomp": seccomp,
             },
         }
 
 
-def default_filter(one_abi):
+# What Docker's filter has only for who has CAP_SYS_ADMIN, and podman's for all; and how it lets clone pass: without new namespaces.
+DOCKER_LACKS = {"clone", "clone3", "mount", "umount", "umount2", "unshare", "setns", "pivot_root", "fsopen", "fsconfig", "fsmount", "fspick",
+                "move_mount", "open_tree", "mount_setattr", "sethostname", "setdomainname", "keyctl", "bpf", "perf_event_open"}
+DOCKER_HAS = [{"names": ["clone"], "action": "SCMP_ACT_ALLOW", "args": [{"index": 0, "value": 0x7e020000, "valueTwo": 0, "op": "SCMP_CMP_MASKED_EQ"}]},
+              {"names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}]
+
+
+def default_filter(one_abi=False, as_docker=False):
     """The filter of the containers packages for a container without capabilities, as runtimes take it.
 
-    one_abi: it names the native ABI only, as many profiles do; calls of any other kill then."""
+    one_abi: it names the native ABI only, as many profiles do; calls of any other kill then. as_docker: as Docker's own has it."""
     profile = json.loads(pathlib.Path("/usr/share/containers/seccomp.json").read_text())
     name, architecture = MACHINES[platform.machine()]
     rules = []
@@ -120,6 +127,8 @@ def default_filter(one_abi):
         if includes.get("caps") or name in excludes.get("arches", []) or name not in includes.get("arches", [name]):
             continue
         rules.append({key: rule[key] for key in ("names", "action", "args", "errnoRet") if rule.get(key)})
+    if as_docker:
+        rules = [{**rule, "names": left} for rule in rules if (left := [name for name in rule["names"] if name not in DOCKER_LACKS])] + DOCKER_HAS
     others = [] if one_abi else [other for row in profile["archMap"] if row["architecture"] == architecture
                                  for other in row["subArchitectures"]]
     return {"defaultAction": profile["defaultAction"], "defaultErrnoRet": profile.get("defaultErrnoRet", 1),

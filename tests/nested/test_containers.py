@@ -12,7 +12,7 @@ FACTS = ["--read", "/facts", "--", "/facts", "/canary"]
 STRICT = ("--cap-drop", "all", "--security-opt", "no-new-privileges")
 OUTERS = {"podman": (), "podman-user": ("--user", "1000:1000"), "podman-strict": STRICT,
           "podman-strict-user": (*STRICT, "--user", "1000:1000"), "crun": {"user": 0}, "crun-user": {"user": 1000},
-          "crun-one-abi": {"user": 1000, "one_abi": True}}
+          "crun-one-abi": {"user": 1000, "one_abi": True}, "docker": {"user": 0, "as_docker": True}, "docker-user": {"user": 1000, "as_docker": True}}
 
 
 @pytest.fixture(params=OUTERS)

@@ -113,6 +113,11 @@ def test_refusals_as_json_are_the_same(remote, line):
     assert json.loads(there.stdout) == json.loads(here.stdout)
 
 
+def test_auto_names_the_engine_that_it_chose(remote):
+    told = remote("run", "--isolation", "auto", "--isolation-min", "container", "-e", "print(1)")
+    assert told.stdout == b"1\n" and b"auto chose container: " in told.stderr, told
+
+
 @pytest.mark.parametrize("stdin", [b"", b"text\n", b"nul \0 there", bytes(range(256)) * 2000, b"line\n" * (10 << 20)],
                          ids=["none", "text", "nul", "large", "larger than a request"])
 def test_stdin_arrives(cloche, stdin):

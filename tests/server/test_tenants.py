@@ -216,6 +216,7 @@ def test_a_killed_server_leaves_one_outcome_for_each_run(keyed):
     for _ in range(2):
         answer = keyed.request("alice", "POST", "/v1/run", body, headers)
         assert answer.status == 500 and answer.error["code"] == "host_failure" and answer.headers["Idempotency-Replayed"] == "true"
+        assert answer.headers["Content-Type"].startswith("application/json")
     (line,) = keyed.audit(code_sha256=hashlib.sha256(code.encode()).hexdigest())
     assert line["cause"] == "host_failure" and line["tenant"] == "alice"
     assert keyed.run("alice", {"Idempotency-Key": "before"}, code="print('before')").body == done.body

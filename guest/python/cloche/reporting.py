@@ -1,4 +1,5 @@
 """How far the code is: said by cloche.progress(), or by tqdm."""
+import threading
 import time
 
 _report = None
@@ -36,3 +37,7 @@ def follow_tqdm(module):
         return draw(bar, *arguments, **options)
 
     module.tqdm.display = display
+    # What it starts for itself could not be copied with a fork: a thread that looks after bars which are drawn seldom, and a
+    # lock that processes share.
+    module.tqdm.monitor_interval = 0
+    module.tqdm.set_lock(threading.RLock())

@@ -172,7 +172,7 @@ static int explain_refusal(struct error *err)
         return err->code;
     size_t length = strlen(err->text);
     const char *hint = geteuid() == 0
-                           ? ". The kernel allows no user namespace in a chroot. Inside a "
+                           ? " Inside a "
                              "container, start that with --cap-add SYS_ADMIN --cap-add "
                              "SYS_TIME --cap-add SYS_PTRACE --cap-add SETFCAP "
                              "--security-opt seccomp=unconfined --security-opt unmask=ALL "
@@ -184,7 +184,11 @@ static int explain_refusal(struct error *err)
                              "profile with `make install`), a chroot, kernel.unprivileged_userns_clone=0, "
                              "or user.max_user_namespaces=0. "
                              "--isolation process needs none of it";
-    snprintf(err->text + length, sizeof err->text - length, "%s", hint);
+    const char *chroot_is_one = strcmp(err->subject, "namespaces") == 0 && err->code == -EPERM
+                                    ? ". The kernel allows no user namespace in a chroot."
+                                    : ".";
+    snprintf(err->text + length, sizeof err->text - length, geteuid() == 0 ? "%s%s" : "%s",
+             geteuid() == 0 ? chroot_is_one : hint, hint);
     err->kind = ERROR_LAYER;
     return err->code;
 }

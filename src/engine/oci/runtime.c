@@ -40,10 +40,8 @@ static const struct runtime_row rows[] = {
     {.sees_groups = true, .memory_bytes = 64 << 20, .threads = 64, .before_run = other_arguments},
 };
 
-static const struct runtime_row *row_of(const char *path)
+static const struct runtime_row *row_of(const char *name)
 {
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
     const struct runtime_row *row = rows;
     while (row->name && strcmp(row->name, name) != 0)
         row++;
@@ -100,15 +98,21 @@ bool runtime_version_reaches(const char *version, const char *least)
     return true;
 }
 
-/* The third word of its first line: "runsc version X", "crun version X", "runc version X". */
+/* "runsc X", of its line "runsc version X". */
 static int read_version(const char *output, char *into, size_t size)
 {
-    const char *word = strstr(output, "version ");
-    if (!word)
+    static const char between[] = " version ";
+    const char *middle = strstr(output, between), *name = middle;
+    if (!middle)
         return -EPROTO;
-    word += strlen("version ");
-    snprintf(into, size, "%.*s", (int)strcspn(word, " \n"), word);
-    return *into ? 0 : -EPROTO;
+    while (name > output && !strchr(" \n", name[-1]))
+        name--;
+    const char *version = middle + strlen(between);
+    const int lengths[] = {(int)(middle - name), (int)strcspn(version, " \n")};
+    return lengths[0] && lengths[1] &&
+                   snprintf(into, size, "%.*s %.*s", lengths[0], name, lengths[1], version) < (int)size
+               ? 0
+               : -EPROTO;
 }
 
 static int ask_version(const char *path, char *into, size_t size)
@@ -199,7 +203,6 @@ int runtime_find(const struct box *box, struct runtime *ret, struct error *err)
 {
     const char *name = box->spec->oci_runtime;
     struct stat file;
-    ret->row = row_of(name);
     if (!find_program(name, ret->path, sizeof ret->path, &file))
         return error_layer(
             err, "oci_runtime", 0,
@@ -207,15 +210,20 @@ int runtime_find(const struct box *box, struct runtime *ret, struct error *err)
             "setup/install-runsc fetches it), or name another with oci_runtime = PATH in the "
             "operator's file",
             name);
-    char description[4600];
+    char description[4600], told[sizeof ret->version];
     describe_file(ret->path, &file, description, sizeof description);
-    if (recall_version(box->identity->state_fd, description, ret->version, sizeof ret->version))
-        return ret->row->least && !runtime_version_reaches(ret->version, ret->row->least) ? refuse(ret, err)
-                                                                                          : 0;
-    int status = ask_version(ret->path, ret->version, sizeof ret->version);
-    if (status < 0)
-        return error_layer(err, "oci_runtime", status, "%s does not tell its version (--version)", ret->path);
-    keep_version(box->identity->state_fd, description, ret->version);
+    if (!recall_version(box->identity->state_fd, description, told, sizeof told) || !strchr(told, ' ')) {
+        int status = ask_version(ret->path, told, sizeof told);
+        if (status < 0)
+            return error_layer(err, "oci_runtime", status, "%s does not tell its version (--version)",
+                               ret->path);
+        keep_version(box->identity->state_fd, description, told);
+    }
+    /* What it is, it says itself: a file can have any name. */
+    char *version = strchr(told, ' ');
+    *version++ = '\0';
+    ret->row = row_of(told);
+    snprintf(ret->version, sizeof ret->version, "%s", version);
     return ret->row->least && !runtime_version_reaches(ret->version, ret->row->least) ? refuse(ret, err) : 0;
 }
 
