@@ -33,7 +33,7 @@ function columnsTable(profile) {
 }
 
 function facts(profile) {
-  const rows = [["Format", profile.format], ["Rows", profile.rows !== undefined && profile.rows !== null ? format.number(profile.rows) : "–"],
+  const rows = [["Format", profile.format === "unknown" ? "not known; runs get it as it is" : profile.format], ["Rows", profile.rows !== undefined && profile.rows !== null ? format.number(profile.rows) : "–"],
     ["Columns", profile.columns?.length ?? "–"], ["Size", format.bytes(profile.size)]];
   return h("dl", { class: "facts" }, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, String(value)))));
 }
@@ -44,6 +44,7 @@ export class DataPage {
     this.onUse = onUse;
     this.list = find("#data-list");
     this.place = find("#data-profile");
+    this.sending = new Set();
     files.addEventListener("change", () => this.#draw());
     const picker = h("input", { type: "file", multiple: true, hidden: true, onchange: () => {
       files.add(picker.files);
@@ -60,6 +61,9 @@ export class DataPage {
 
   #draw() {
     const { files } = this;
+    const sending = files.items.filter((item) => item.state === "sending").map((item) => item.name);
+    this.wanted = sending.find((name) => !this.sending.has(name)) ?? this.wanted; // who adds a file wants to see it
+    this.sending = new Set(sending);
     const chosen = files.items.find((item) => item.name === this.wanted) ?? files.items.find((item) => item.state === "ready");
     this.list.replaceChildren(...files.items.map((item) => this.#row(item, item === chosen)));
     find(".data-columns").classList.toggle("empty", !files.items.length);

@@ -220,9 +220,10 @@ static void sum_directory(int dir_fd, int depth, struct watchdog *watchdog, int6
             continue;
         }
         watchdog->disk_entries++;
-        /* A file of several names is met once for each. */
-        watchdog->disk_bytes +=
-            (int64_t)status.st_blocks * 512 / (S_ISDIR(status.st_mode) ? 1 : (int64_t)status.st_nlink);
+        /* A file of several names is met once for each; and of one that is being removed the name may be
+         * there for a moment longer than its link. */
+        int64_t names = S_ISDIR(status.st_mode) || status.st_nlink == 0 ? 1 : (int64_t)status.st_nlink;
+        watchdog->disk_bytes += (int64_t)status.st_blocks * 512 / names;
         if (!S_ISDIR(status.st_mode))
             continue;
         int below = depth < DISK_DEPTH ? open_for_look(dir_fd, entry->d_name) : -1;

@@ -374,15 +374,35 @@ def test_files_without_a_name_count_also_where_root_may_not_look_at_others():
     assert json.loads(done.stdout)["cause"] == "disk", done
 
 
+@pytest.mark.parametrize("limits", [("--disk", "64M", "--memory", "100M"), ("--disk", "30M", "--memory", "100M")], ids=["on a disk", "in memory"])
+def test_files_that_are_being_removed_bring_no_launcher_down(limits):
+    """For a moment such a file has a name and no link: who divides by their number is ended."""
+    code = """import os, time
+os.chdir(os.environ['TMPDIR'])
+until = time.monotonic() + 5
+def churn(n):
+    while time.monotonic() < until:
+        for j in range(200): os.close(os.open(f'{n}-{j}', os.O_CREAT | os.O_WRONLY))
+        for j in range(200): os.unlink(f'{n}-{j}')
+for n in range(2):
+    if os.fork() == 0: churn(n); os._exit(0)
+churn(9)
+for n in range(2): os.wait()
+print('done')"""
+    result = box.python(code, *limits, "--cpus", "2", "--wall", "20s", engine="process")
+    assert (result.cause, result.stdout) == ("exit", "done\n"), result
+
+
 def test_directories_without_a_name_count():
     """They stay as large as they were."""
     code = """import os, time
 os.chdir(os.environ['TMPDIR'])
+open('f', 'w').close()
 for i in range(24):
     os.mkdir('d'); held = os.open('d', os.O_RDONLY)
-    names = ['x' * 240 + f'{j:010}' for j in range(4000)]
-    for name in names: os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=held))
-    for name in names: os.unlink(name, dir_fd=held)
+    names = ['d/' + 'x' * 240 + f'{j:010}' for j in range(4000)]
+    for name in names: os.link('f', name)
+    for name in names: os.unlink(name)
     os.rmdir('d')
 time.sleep(1); print('had')"""
     result = box.python(code, "--disk", "17M", "--memory", "33M", "--wall", "25s", engine="process")

@@ -130,6 +130,10 @@ export async function a_dropped_file_is_given_to_runs({ page, shot }) {
   assert.deepEqual(await page.locator(".columns-table th[scope=row]").allTextContents(), ["plant", "height", "note"]);
   assert.match(await page.textContent(".columns-table"), /15 \(25 %\)/);
   await shot("data-profile");
+  await page.setInputFiles("#data-add input", { name: "second.csv", mimeType: "text/csv", buffer: Buffer.from("a,b\n1,2\n") });
+  await page.waitForSelector(".profile-head h2 >> text=second.csv"); // who adds a file wants to see it
+  await page.click(".profile-head [aria-label='Remove second.csv']");
+  await page.waitForSelector(".profile-head h2 >> text=garden.csv");
   await page.click("text=Use in a run");
   assert.match(await page.inputValue(".editor-area"), /read_csv\("\/data\/input\/garden\.csv"\)/);
   await page.click("nav >> text=Session");

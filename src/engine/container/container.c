@@ -172,23 +172,22 @@ static int explain_refusal(struct error *err)
         return err->code;
     size_t length = strlen(err->text);
     const char *hint = geteuid() == 0
-                           ? " Inside a "
+                           ? "Inside a "
                              "container, start that with --cap-add SYS_ADMIN --cap-add "
                              "SYS_TIME --cap-add SYS_PTRACE --cap-add SETFCAP "
                              "--security-opt seccomp=unconfined --security-opt unmask=ALL "
                              "(podman, docker); or use --isolation process"
-                           : ". Possible reasons: an outer container's filter (podman, docker: "
+                           : "Possible reasons: an outer container's filter (podman, docker: "
                              "--security-opt seccomp=unconfined "
                              "--security-opt unmask=ALL), AppArmor's restriction of user "
                              "namespaces (Ubuntu 24.04: load Cloche's "
                              "profile with `make install`), a chroot, kernel.unprivileged_userns_clone=0, "
                              "or user.max_user_namespaces=0. "
                              "--isolation process needs none of it";
-    const char *chroot_is_one = strcmp(err->subject, "namespaces") == 0 && err->code == -EPERM
-                                    ? ". The kernel allows no user namespace in a chroot."
-                                    : ".";
-    snprintf(err->text + length, sizeof err->text - length, geteuid() == 0 ? "%s%s" : "%s",
-             geteuid() == 0 ? chroot_is_one : hint, hint);
+    bool may_be_a_chroot =
+        geteuid() == 0 && err->code == -EPERM && strcmp(err->subject, layer_names[LAYER_namespaces]) == 0;
+    snprintf(err->text + length, sizeof err->text - length, ".%s %s",
+             may_be_a_chroot ? " The kernel allows no user namespace in a chroot." : "", hint);
     err->kind = ERROR_LAYER;
     return err->code;
 }
