@@ -19,8 +19,10 @@ struct run_options {
       "file tree that the code sees: host (default), or see `cloche image list`")                            \
     X("input", 0, "PATH[:NAME]", "input",                                                                    \
       "show a file or directory read-only below /data/input; may be repeated")                               \
-    X("read", 0, "PATH", "read", "show a path read-only at its own place; may be repeated")                  \
-    X("write", 0, "PATH", "write", "let a path be written at its own place; may be repeated")                \
+    X("read", 0, "PATH", "read",                                                                             \
+      "show a path read-only at its own place, that which links lead to; may be repeated")                   \
+    X("write", 0, "PATH", "write",                                                                           \
+      "let a path be written at its own place, as with --read; may be repeated")                             \
     X("accept", 0, "NAME", "accept",                                                                         \
       "run even where this limit cannot be enforced: memory (then watched), cpus")                           \
     X("vet", 0, "MODE", "vet", "read the code before it runs: off, warn (default), block, restricted, only") \
