@@ -1,6 +1,7 @@
 """The state directory: one that is not there yet, another one than somebody else's, and programs beside ours."""
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import time
@@ -19,6 +20,22 @@ def test_reaper_of_another_state_directory_takes_no_living_box(engine):
     assert box.raw("reap").returncode == 0
     told = json.loads(run.communicate(timeout=30)[0])
     assert (told["cause"], told["stdout"]) == ("exit", "begun\ndone\n"), told
+
+
+def test_nobody_else_can_hold_the_group_of_a_box(engine):
+    """Who could, would keep its leftovers from being reaped, and its next owner from having it."""
+    run = subprocess.Popen([box.CLOCHE, "run", "--isolation", engine, "--", "/bin/sleep", "2"])
+    try:
+        deadline, groups = time.monotonic() + 2, []
+        while time.monotonic() < deadline and not groups:
+            groups = [path for path in pathlib.Path("/sys/fs/cgroup").glob("**/cloche/box-0-*") if path.is_dir()]
+        assert groups
+        for group in groups:
+            held = subprocess.run(["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "flock", "--nonblock", group, "true"],
+                                  capture_output=True, text=True)
+            assert held.returncode != 0 and ("Permission denied" in held.stderr or not group.exists()), held
+    finally:
+        run.wait()
 
 
 def test_keeper_makes_the_state_directory():

@@ -27,7 +27,7 @@ static int group_open_directories(struct cgroup *group, bool make)
             continue;
         char path[400];
         snprintf(path, sizeof path, "%s/%s", group->base[i], group->name);
-        if (make && mkdir(path, 0755) < 0 && errno != EEXIST)
+        if (make && mkdir(path, 0700) < 0 && errno != EEXIST) /* nobody else may hold it: see group_hold */
             return -errno; /* EEXIST: cpu and cpuacct are often one hierarchy */
         group->dir_fd[i] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (group->dir_fd[i] < 0 && make)
