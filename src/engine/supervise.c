@@ -53,8 +53,8 @@ static bool are_left(const struct box *box, int64_t most)
  * (guest/init/beside.c), while files are collected. */
 static bool only_init_is_left(const struct box *box)
 {
-    if (box->init_stays || !are_left(box, 1))
-        return false;
+    if (box->init_stays || box->is_watched || !are_left(box, 1))
+        return false; /* of what is watched the last look is at what has ended: usage, files */
     if (!box->is_fork && !box->is_spare)
         process_place_elsewhere(box->pid, NULL);
     return true;
