@@ -163,12 +163,13 @@ static bool sweep_if_left(void *data, int records_fd, int number)
     return true;
 }
 
-void record_sweep_leftovers(int state_fd, int own_number)
+int record_sweep_leftovers(int state_fd, int own_number)
 {
     struct leftovers leftovers = {.state_fd = state_fd, .own_number = own_number, .looks_left = LOOKS_MOST};
     scope_fd records_fd = record_open_file(state_fd);
     if (records_fd >= 0)
         each_taken(records_fd, sweep_if_left, &leftovers);
+    return LOOKS_MOST - leftovers.looks_left;
 }
 
 int record_reap_all(const struct cgroup_layout *cgroups, struct reap_report *ret, struct error *err)

@@ -1,5 +1,6 @@
 #include "keeper/record_inside.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/scope.h"
 #include "os/capabilities.h"
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <linux/capability.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,6 +234,26 @@ int record_open_state(struct error *err)
     return open_own_directory(path, 0700, err);
 }
 
+/* Starting at a place of our own keeps boxes that start together from trying the same numbers; going on from
+ * the last one keeps who makes many from trying all that are alive. */
+static int next_number(void)
+{
+    static atomic_uint given;
+    unsigned count = atomic_fetch_add_explicit(&given, 1, memory_order_relaxed);
+    return (int)(((unsigned)getpid() * 7919U + count) % RECORDS_MAX);
+}
+
+/* What somebody else has left is no sooner there because we make many boxes: who finds many that are alive
+ * looks again a second later. */
+static void sweep(int state_fd, int own_number)
+{
+    enum { MANY = 8, PAUSE_US = 1000 * 1000 };
+    static _Atomic int64_t again_us;
+    int64_t now_us = clock_monotonic_us();
+    if (now_us >= atomic_load(&again_us) && record_sweep_leftovers(state_fd, own_number) >= MANY)
+        atomic_store(&again_us, now_us + PAUSE_US);
+}
+
 int record_take(struct record *ret, struct error *err)
 {
     *ret = (struct record)RECORD_UNSET;
@@ -244,10 +266,8 @@ int record_take(struct record *ret, struct error *err)
     scope_fd records_fd = record_open_file(state_fd);
     if (records_fd < 0)
         return error_host(err, records_fd, "cannot open the records of boxes");
-    /* Starting at a place of our own keeps boxes that start together from trying the same numbers. */
-    int first = (int)((unsigned)getpid() * 7919U % RECORDS_MAX);
     for (int i = 0; i < RECORDS_MAX; i++) {
-        int number = (first + i) % RECORDS_MAX;
+        int number = next_number();
         bool leftover;
         int status = record_lock(records_fd, number, &leftover);
         if (status == -EAGAIN)
@@ -260,7 +280,7 @@ int record_take(struct record *ret, struct error *err)
             status = record_mark(records_fd, number, 1);
         if (status < 0)
             return error_host(err, status, "cannot take a record for the box");
-        record_sweep_leftovers(state_fd, number);
+        sweep(state_fd, number);
         ret->number = number;
         ret->lock_fd = take_fd(&records_fd);
         ret->state_fd = take_fd(&state_fd);

@@ -34,5 +34,6 @@ void record_unlock(int records_fd, int number);
 /* Removes what a dead owner of this number left. The caller holds its lock. */
 int record_sweep_one(int number);
 
-/* The same for all others that are taken by nobody who lives, if there is one: with each box that is made. */
-void record_sweep_leftovers(int state_fd, int own_number);
+/* The same for all others that are taken by nobody who lives, if there is one: with each box that is made.
+ * Returns how many it looked at that are somebody's who does. */
+int record_sweep_leftovers(int state_fd, int own_number);

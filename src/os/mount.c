@@ -25,7 +25,11 @@ enum {
 };
 extern int mount(const char *, const char *, const char *, unsigned long, const void *);
 
-enum { TREE_RECURSIVE = 0x8000 /* AT_RECURSIVE */, DETACH = 2 /* MNT_DETACH */ };
+enum {
+    TREE_RECURSIVE = 0x8000 /* AT_RECURSIVE */,
+    DETACH = 2 /* MNT_DETACH */,
+    NO_FOLLOW = 8 /* UMOUNT_NOFOLLOW */
+};
 
 static uint64_t mount_attributes(unsigned flags)
 {
@@ -129,6 +133,11 @@ int mount_make_writable(int dir_fd, const char *path)
 int mount_make_private(void)
 {
     return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ? -errno : 0;
+}
+
+int mount_detach(const char *path)
+{
+    return syscall(SYS_umount2, path, DETACH | NO_FOLLOW) < 0 ? -errno : 0;
 }
 
 int mount_new(const char *type, const char *path, unsigned flags, const char *options)

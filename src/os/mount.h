@@ -50,6 +50,8 @@ int mount_make_private(void);
 
 /* mount(2) of a new file system instance. */
 int mount_new(const char *type, const char *path, unsigned flags, const char *options);
+/* Takes away what is mounted on top of a path, with all below it, without waiting for the kernel. */
+int mount_detach(const char *path);
 
 /* Makes `new_root` (a mount) the root of the calling process, and lets go of the old one. The letting go
  * waits for a grace period of the kernel, about a millisecond, so a child does it meanwhile, and then what

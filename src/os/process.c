@@ -81,7 +81,8 @@ int process_call_apart_with(int flags, int (*call)(void *data), void *data)
     char stack[32768] __attribute__((aligned(16)));
     struct process_signals signals; /* no handler of the caller's may run in it, on the caller's own memory */
     process_signals_block(&signals);
-    pid_t pid = clone(call, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD | flags, data);
+    pid_t pid =
+        clone(call, stack + sizeof stack, CLONE_VM | CLONE_FILES | CLONE_VFORK | SIGCHLD | flags, data);
     int code = errno;
 #ifdef __SANITIZE_ADDRESS__
     /* It has left its frames without returning from them: their marks would be taken for ours. */

@@ -20,9 +20,10 @@ void process_signals_reset(void);
  * negative errno. In the child all signals are blocked. */
 pid_t process_clone(uint64_t flags, int cgroup_fd, int *ret_pidfd);
 
-/* Calls a function in a child that shares our memory, and waits for its end: for what a process can do only
- * to itself. We sleep meanwhile, so that it may use our errno; it must end by a raw exit_group. `flags` of
- * clone beside those. */
+/* Calls a function in a child that shares our memory and our descriptors, and waits for its end: for what a
+ * process can do only to itself. We sleep meanwhile, so that it may use our errno; it must end by a raw
+ * exit_group, and close what it has opened. (Descriptors of its own would all be copied and closed again:
+ * thousands, where many boxes wait.) `flags` of clone beside those. */
 int process_call_apart_with(int flags, int (*call)(void *data), void *data);
 static inline int process_call_apart(int (*call)(void *data), void *data)
 {

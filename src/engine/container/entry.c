@@ -34,11 +34,11 @@ static int open_own_network(void *data)
     return 0;
 }
 
-/* A namespace is made with a process, which leaves it open in the descriptors that it shares with us. */
+/* A namespace is made with a process, which leaves it open for us. */
 static int make_network(void)
 {
     int fd = -EIO;
-    int status = process_call_apart_with(CLONE_FILES | CLONE_NEWNET, open_own_network, &fd);
+    int status = process_call_apart_with(CLONE_NEWNET, open_own_network, &fd);
     return status < 0 ? status : fd;
 }
 

@@ -48,7 +48,8 @@ struct family {
     pthread_mutex_t forking; /* held for the length of a fork; of the host's namespaces too */
     bool has_host;
     struct look_namespaces host;
-    pthread_mutex_t lock; /* of what follows */
+    bool has_forked, is_stripped; /* of what forks have anew: the first of the family is a zygote */
+    pthread_mutex_t lock;         /* of what follows */
     struct member *members;
     unsigned references;
     pid_t may_make_init, may_copy; /* whose clone passes, once; 0: nobody's */
@@ -367,6 +368,17 @@ int forking_show_inputs(struct box *box, struct error *err)
     return status;
 }
 
+/* A zygote is through with its own files when it has been forked for the first time: before that it looks at
+ * what memory a copy uses. */
+static int strip(struct box *parent, struct error *err)
+{
+    struct errand errand = {.words_fd = -1, .pidfd = parent->pidfd, .work = room_strip};
+    if (!parent->is_for_others || !parent->family->has_forked || parent->family->is_stripped)
+        return 0;
+    parent->family->is_stripped = true;
+    return in_helper(&errand, false, err);
+}
+
 static int make_groups(struct box *child, const struct cgroup_limits *limits, struct error *err)
 {
     int status = cgroup_create(child->cgroups, child->identity->name, limits, &child->group, err);
@@ -540,6 +552,7 @@ static int make_copy(struct box *parent, struct box *child, const struct cgroup_
     status = make_first_process(parent, child, limits, request, err);
     if (status == 0)
         status = await_copy(parent->family, child, request, let_in, err);
+    parent->family->has_forked |= status == 0;
     if (status < 0 && status != -ECANCELED) { /* which is its own word already */
         scope_close_fd(&child->control_fd);
         fork_await_refusal(request);
@@ -620,6 +633,8 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
         cgroup_end_singly(&parent->group); /* or its init would go with the rest, and the forks with that */
     pthread_mutex_lock(&parent->family->forking);
     status = find_kin(parent, &kin, err);
+    if (status == 0 && !request->with_files)
+        status = strip(parent, err);
     if (status == 0)
         status = make_copy(parent, child, limits, request, &launch, err);
     let_pass(parent->family, 0, 0);
@@ -645,6 +660,8 @@ int forking_make_place(struct box *parent, struct box *child, const struct fork_
         return status;
     pthread_mutex_lock(&parent->family->forking);
     status = find_kin(parent, &kin, err);
+    if (status == 0)
+        status = strip(parent, err);
     if (status == 0)
         status = fork_ask_who_speaks(child, err);
     if (status == 0)

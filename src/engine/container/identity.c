@@ -72,6 +72,7 @@ static int map_from_above(void *data)
         mapping->status = -errno;
     else
         mapping->status = user_namespace_map(mapping->pid, mapping->lines);
+    scope_close_fd(&above);
     syscall(SYS_exit_group, 0);
     return 0;
 }

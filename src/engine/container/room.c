@@ -270,11 +270,12 @@ static int mask_proc(void)
     struct directory_reader reader;
     directory_reader_start(&reader, list);
     const char *name;
-    int more;
+    int more = 0;
     size_t at = 0;
-    while ((more = directory_reader_next(&reader, &name)) > 0)
+    while (more >= 0 && (more = directory_reader_next(&reader, &name)) > 0)
         if (!is_open_proc_entry(name) && mask_entry(list, name, &at) < 0)
-            return INIT_HELPER_UNMASKED;
+            more = -EIO;
+    raw_call(SYS_close, list, 0, 0, 0, 0);
     return more < 0 ? INIT_HELPER_UNMASKED : 0;
 }
 
@@ -399,6 +400,7 @@ static int refurnish_proc(void *data)
                               hidden_processes());
     if (proc >= 0 && setns(errand->pidfd, CLONE_NEWNS) == 0 && mount_attach(proc, AT_FDCWD, "/proc") == 0)
         errand->status = hardening_removed(proc_mask) ? 0 : mask_proc();
+    scope_close_fd(&proc);
     _exit(0);
 }
 
@@ -443,14 +445,38 @@ static int scratch_error(const struct room *room, int status, struct error *err)
     return error_host(err, status, "cannot make the scratch space");
 }
 
+/* What is granted, taken while the host's files can be seen. */
+struct trees {
+    int fds[SPEC_GRANTS_MAX];
+    size_t count;
+};
+
+static void trees_close(struct trees *trees)
+{
+    for (size_t i = 0; i < trees->count; i++)
+        scope_close_fd(&trees->fds[i]);
+}
+#define scope_trees __attribute__((cleanup(trees_close))) struct trees
+
+static int take_trees(const struct room *room, struct trees *ret, struct error *err)
+{
+    for (size_t i = 0; i < room->grants.count; i++) {
+        int tree = grant_clone(&room->grants.shown[i]);
+        if (tree < 0)
+            return grant_error(&room->grants.shown[i], tree, err);
+        ret->fds[ret->count++] = tree;
+    }
+    return 0;
+}
+
 int room_refurnish(const struct room *room, int pidfd, struct error *err)
 {
-    int trees[SPEC_GRANTS_MAX]; /* taken while the host's files can be seen */
-    for (size_t i = 0; i < room->grants.count; i++)
-        if ((trees[i] = grant_clone(&room->grants.shown[i])) < 0)
-            return grant_error(&room->grants.shown[i], trees[i], err);
+    scope_trees trees = {.count = 0};
+    int status = take_trees(room, &trees, err);
+    if (status < 0)
+        return status;
     is_roots_uid = !room->box->identity->has_uid && room->is_started_by_root;
-    int status = make_own_proc(pidfd, err);
+    status = make_own_proc(pidfd, err);
     if (status < 0)
         return status;
     if (setns(pidfd, CLONE_NEWNS) < 0)
@@ -462,23 +488,33 @@ int room_refurnish(const struct room *room, int pidfd, struct error *err)
     if ((status = make_terminals()) < 0)
         return error_host(err, status, "cannot make /dev/pts");
     for (size_t i = 0; i < room->grants.count; i++)
-        if ((status = grant_place(&room->grants.shown[i], trees[i])) < 0)
+        if ((status = grant_place(&room->grants.shown[i], trees.fds[i])) < 0)
             return grant_error(&room->grants.shown[i], status, err);
     status = room->files_fd < 0 ? send_ruleset(room) : 0;
     return status < 0 ? error_layer(err, "landlock", status, "cannot make the rules of a forked box") : 0;
 }
 
+int room_strip(const struct room *room, int pidfd, struct error *err)
+{
+    /* The scratch space is below its own /tmp; all its other places are binds of it. */
+    static const char *const renewed[] = {"/tmp",     "/tmp", "/home/user", "/data/output",
+                                          "/dev/shm", "/run", "/dev/pts",   "/proc"};
+    (void)room;
+    if (setns(pidfd, CLONE_NEWNS) < 0)
+        return error_layer(err, "namespaces", -errno, "cannot enter a zygote");
+    for (size_t i = 0; i < sizeof renewed / sizeof *renewed; i++)
+        mount_detach(renewed[i]); /* what stays is covered in each fork, as it is in those of contexts */
+    return 0;
+}
+
 int room_show_inputs(const struct room *room, int pidfd, struct error *err)
 {
-    int trees[SPEC_GRANTS_MAX];
-    for (size_t i = 0; i < room->grants.count; i++)
-        if ((trees[i] = grant_clone(&room->grants.shown[i])) < 0)
-            return grant_error(&room->grants.shown[i], trees[i], err);
-    if (setns(pidfd, CLONE_NEWNS) < 0)
+    scope_trees trees = {.count = 0};
+    int status = take_trees(room, &trees, err);
+    if (status == 0 && setns(pidfd, CLONE_NEWNS) < 0)
         return error_layer(err, "namespaces", -errno, "cannot enter a box");
-    int status = 0;
     for (size_t i = 0; status == 0 && i < room->grants.count; i++)
-        if ((status = mount_attach(trees[i], AT_FDCWD, room->grants.shown[i].path)) < 0)
+        if ((status = mount_attach(trees.fds[i], AT_FDCWD, room->grants.shown[i].path)) < 0)
             return grant_error(&room->grants.shown[i], status, err);
     return status;
 }
