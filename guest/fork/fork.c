@@ -61,14 +61,19 @@ long join_groups(const int *fds, int count)
     return 0;
 }
 
-long say_entered(const struct fork_state *state)
+static long say(const struct fork_state *state, enum init_message_kind kind)
 {
     struct init_message message;
     for (unsigned i = 0; i < sizeof message; i++)
         ((volatile char *)&message)[i] = 0;
-    message.kind = INIT_ENTERED;
+    message.kind = kind;
     long status = raw_call(SYS_write, state->fds[CONTROL], RAW(&message), sizeof message, 0, 0);
     return status < 0 ? status : 0;
+}
+
+long say_entered(const struct fork_state *state)
+{
+    return say(state, INIT_ENTERED);
 }
 
 static long pass_number(long number);
@@ -175,6 +180,8 @@ long copy_and_become_init(struct fork_state *state, long flags)
         come_back_late(state);
     if (status == 0)
         come_back(state);
+    if (status > 0 && state->haste == HASTE_AWAITED_ALONE && !state->is_plain)
+        say(state, INIT_COPIED); /* the host gives us another CPU than the copy's, which waits for ours */
     if (status > 0)
         become_init(state, status);
     return status;

@@ -104,6 +104,7 @@ enum init_message_kind {
     INIT_ENTERED,      /* from the launcher's child, just before it becomes init: all namespaces, ids and
                           groups are final */
     INIT_INTERRUPTED,  /* the program has been sent the SIGINT that was ordered */
+    INIT_COPIED, /* from the first process of a box that is forked for one run alone: the copy is made */
 };
 
 struct init_message {

@@ -154,6 +154,7 @@ struct fork_request {
     bool (*refuses)(void *data);
     void *data;
     bool is_alone;   /* nothing else is under way: a CPU can be had for each part of it */
+    bool is_told;    /* its first process says when the copy is made */
     char haste;      /* for fork_into: enum runner_haste, which the copy is told */
     bool with_files; /* the child gets a copy of the parent's files; else empty scratch space */
 };

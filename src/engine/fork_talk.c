@@ -1,6 +1,8 @@
 #include "engine/fork_talk.h"
 
 #include "base/clock.h"
+#include "base/scope.h"
+#include "os/process.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -90,6 +92,22 @@ pid_t fork_await_first_process(const struct box *child, const struct fork_reques
     if (length != (ssize_t)sizeof message || message.kind != INIT_ENTERED || pid <= 0)
         return error_host(err, length < 0 ? -errno : -EPROTO, "the program could not fork");
     return pid;
+}
+
+int fork_await_copied(const struct box *child, struct error *err)
+{
+    struct pollfd polled = {.fd = child->control_fd, .events = POLLIN};
+    struct init_message message;
+    scope_fd fd = -1;
+    int ready;
+    do
+        ready = poll(&polled, 1, FORK_STEP_MS);
+    while (ready < 0 && errno == EINTR);
+    if (ready <= 0 ||
+        process_receive(child->control_fd, &message, sizeof message, &fd) != (int)sizeof message ||
+        message.kind != INIT_COPIED)
+        return error_host(err, -EPROTO, "the program did not fork");
+    return 0;
 }
 
 int fork_await_program(const struct box *child, struct error *err)

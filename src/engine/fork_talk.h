@@ -17,6 +17,10 @@ int fork_ask_who_speaks(const struct box *child, struct error *err);
 pid_t fork_await_first_process(const struct box *child, const struct fork_request *request,
                                struct error *err);
 
+/* Of a fork that somebody waits for alone: its copy is made, and is in the way of its init, or the other way
+ * round, as long as both have one CPU. */
+int fork_await_copied(const struct box *child, struct error *err);
+
 /* After the order was taken back: what the program says of it must not be taken for its word on the next. */
 void fork_await_refusal(const struct fork_request *request);
 

@@ -324,7 +324,8 @@ int zygote_fork(struct zygote *zygote, const struct limits *limits, enum runner_
     const struct fork_request request = {.order = send_order,
                                          .data = &order,
                                          .words_fd = zygote->link.fd,
-                                         .is_alone = haste == RUNNER_AWAITED_ALONE};
+                                         .is_alone = haste == RUNNER_AWAITED_ALONE,
+                                         .is_told = haste == RUNNER_AWAITED_ALONE};
     if (status == 0) {
         status = parent->engine->fork(parent, &ret->box, &request, ret_layers, err);
         status = status < 0 ? explain(zygote, status, err) : 0;
@@ -367,7 +368,9 @@ int zygote_fill_place(struct zygote *zygote, enum runner_haste haste, struct lea
     pthread_mutex_lock(&zygote->lock);
     struct box *parent = zygote->box; /* the place holds it */
     pthread_mutex_unlock(&zygote->lock);
-    const struct fork_request request = {.is_alone = haste == RUNNER_AWAITED_ALONE, .haste = (char)haste};
+    const struct fork_request request = {.is_alone = haste == RUNNER_AWAITED_ALONE,
+                                         .is_told = haste == RUNNER_AWAITED_ALONE,
+                                         .haste = (char)haste};
     int status = parent ? parent->engine->fork_into(parent, &lease->box, &request, ret_layers, err)
                         : error_host(err, -EPIPE, "the zygote is dead");
     return status < 0 ? status : take_fork(zygote, lease, ret_link, err);

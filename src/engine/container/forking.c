@@ -53,6 +53,7 @@ struct family {
     struct member *members;
     unsigned references;
     pid_t may_make_init, may_copy; /* whose clone passes, once; 0: nobody's */
+    bool waits_apart;              /* who waits for that has a CPU of its own: it is told first */
     pthread_cond_t passed;         /* one of them has */
 };
 
@@ -192,6 +193,8 @@ static bool is_ordered(struct family *family, const struct seccomp_notif *call)
     bool passes = *permission != 0 && *permission == caller;
     if (passes)
         *permission = 0;
+    if (passes && family->waits_apart)
+        pthread_cond_broadcast(&family->passed);
     pthread_mutex_unlock(&family->lock);
     return passes;
 }
@@ -203,7 +206,8 @@ static void answer_clone(struct box *box, const struct seccomp_notif *call)
         return;
     }
     notify_continue(box, call->id); /* its flags are in a register: nobody can change them now */
-    /* Afterwards: who is woken may take our CPU, and the call would wait for that. */
+    /* Afterwards, if not before: who is woken may take our CPU, and the call would wait for that. But who
+     * made the call may take it too, and keeps it for as long as the copy takes. */
     pthread_mutex_lock(&box->family->lock);
     pthread_cond_broadcast(&box->family->passed);
     pthread_mutex_unlock(&box->family->lock);
@@ -526,6 +530,9 @@ static int await_copy(struct family *family, struct box *child, const struct for
     let_pass(family, 0, child->pid);
     if (request->is_alone)
         process_stay_apart(&child->apart, child->pid); /* it copies memory while we furnish its place */
+    pthread_mutex_lock(&family->lock);
+    family->waits_apart = child->apart.we_are;
+    pthread_mutex_unlock(&family->lock);
     int status = go(child, request, err);
     int64_t until_us = clock_monotonic_us() + FORK_STEP_MS * 1000;
     struct pollfd polled = {.fd = child->pidfd, .events = POLLIN};
@@ -562,12 +569,14 @@ static int make_copy(struct box *parent, struct box *child, const struct cgroup_
 
 /* Its place is furnished: what is left of it is its own, and the proof that it is. */
 static int complete(struct box *parent, const struct inspect_kin *kin, struct box *child,
-                    const struct cgroup_limits *limits, const struct stat *init_program, bool opens_files,
-                    struct error *err)
+                    const struct fork_request *request, const struct cgroup_limits *limits,
+                    const struct stat *init_program, struct error *err)
 {
     int status = join_family(parent, child, err);
     if (status == 0)
         status = let_settle(child, err);
+    if (status == 0 && request->is_told)
+        status = fork_await_copied(child, err);
     child->started_us = 1;             /* the word to go is given below, by us */
     process_bring_here(&child->apart); /* the copy settles where init was */
     if (status == 0)
@@ -576,7 +585,7 @@ static int complete(struct box *parent, const struct inspect_kin *kin, struct bo
         status = launch_await_verified(child, FORK_STEP_MS, NULL, NULL, err);
     if (status == 0)
         status = fork_await_program(child, err);
-    return status < 0 ? status : inspect_both(kin, child, limits, init_program, opens_files, err);
+    return status < 0 ? status : inspect_both(kin, child, limits, init_program, request->with_files, err);
 }
 
 /* Its program has where it may run from its init. */
@@ -643,7 +652,7 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
         status = furnish(child, &room, err);
     launch_close(&launch); /* or we would never see the end of the pipes */
     if (status == 0)
-        status = complete(parent, &kin, child, limits, &init_program, request->with_files, err);
+        status = complete(parent, &kin, child, request, limits, &init_program, err);
     let_roam(child);
     return status;
 }
@@ -697,7 +706,7 @@ int forking_fill_place(struct box *parent, struct box *child, const struct fork_
     let_pass(parent->family, 0, 0);
     pthread_mutex_unlock(&parent->family->forking);
     if (status == 0)
-        status = complete(parent, &kin, child, limits, &init_program, false, err);
+        status = complete(parent, &kin, child, request, limits, &init_program, err);
     let_roam(child);
     return status;
 }
