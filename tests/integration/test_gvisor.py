@@ -56,7 +56,7 @@ def test_runtime_has_the_uid_of_the_box_and_not_root():
 
 
 def test_runtime_waits_for_no_grace_period_of_the_host_s():
-    """Its table of descriptors is large from the start, and it finds no membarrier: either is a wait, five times over."""
+    """Its table of descriptors is large from the start, and it finds no membarrier: either would be a wait."""
     process = subprocess.Popen([box.CLOCHE, "run", "-q", "--isolation", "gvisor", "-e", SLEEP], stdout=subprocess.PIPE)
     try:
         assert process.stdout.readline() == b"on\n"

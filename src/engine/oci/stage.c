@@ -250,12 +250,12 @@ static void keep_own_descriptors(const struct stage *stage)
 }
 
 /* A program with threads waits for an RCU grace period, 5 to 15 ms, in two calls that runsc makes at its
- * start. One is membarrier, to register for barriers within a process: all five of its processes do, one
- * after the other. Where there is no such call it does without (and says so in the box, where a barrier would
- * have been such a wait, too). The other puts a descriptor to a number that is not in the table of
- * descriptors yet, which then grows: runsc moves the streams to 256. A table is made as large as the highest
- * descriptor needs, before there are threads: this one is of no use otherwise, and gives nobody anything.
- * Where either cannot be had, the runtime starts later. */
+ * start. One is membarrier, to register for barriers within a process: it does so each of the six times that
+ * its program is executed for one box. Where there is no such call it does without (and says so in the box,
+ * where a barrier would have been such a wait, too). The other puts a descriptor to a number that is not in
+ * the table of descriptors yet, which then grows: runsc moves the streams to 256. A table is made as large as
+ * the highest descriptor needs, before there are threads: this one is of no use otherwise, and gives nobody
+ * anything. Where either cannot be had, the runtime starts later. */
 static void spare_waits(void)
 {
     enum { LARGE_TABLE = 511 };
