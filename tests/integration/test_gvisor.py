@@ -55,6 +55,23 @@ def test_runtime_has_the_uid_of_the_box_and_not_root():
         process.wait(10)
 
 
+def test_runtime_waits_for_no_grace_period_of_the_host_s():
+    """Its table of descriptors is large from the start, and it finds no membarrier: either would be a wait."""
+    process = subprocess.Popen([box.CLOCHE, "run", "-q", "--isolation", "gvisor", "-e", SLEEP], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"on\n"
+        runtime = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+        for pid in runtime:
+            status = pathlib.Path(f"/proc/{pid}/status").read_text()
+            assert "FDSize:\t512" in status and "Seccomp:\t2" in status, status
+        assert len(runtime) == 1
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(10)
+    query = "import ctypes; print(ctypes.CDLL(None).syscall(324, 0, 0, 0))"
+    assert gvisor_is_asked("-e", query).stdout in ("0\n", "-1\n"), "its kernel says that it has none"
+
+
 def test_nobody_in_the_box_can_be_given_powers():
     """Init gives programs their user, so it has that power, and the bounding set is empty for it too."""
     for pid, held in (("1", "00000000000000e0"), ("self", "0000000000000000")):

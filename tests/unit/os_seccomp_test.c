@@ -677,33 +677,6 @@ static void without_a_listener_the_kernel_kills(void **state)
     }
 }
 
-static void ids_body(void *data)
-{
-    const uint32_t first = 2000000, own = first + 5, foreign = first + 100;
-    (void)data;
-    must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    must(seccomp_ids_install(first, 100) == 0);
-    must(syscall(SYS_setgroups, 1, &own) < 0 && errno == EPERM);
-    must(syscall(SYS_setgroups, 0, NULL) == 0);
-    must(syscall(SYS_setresgid, own, own, foreign) < 0 && errno == EPERM);
-    must(syscall(SYS_setresgid, own, 0, own) < 0 && errno == EPERM);
-    must(syscall(SYS_setresgid, first - 1, own, own) < 0 && errno == EPERM);
-    must(syscall(SYS_setregid, own, foreign) < 0 && errno == EPERM);
-    must(syscall(SYS_setgid, 0) < 0 && errno == EPERM);
-    must(syscall(SYS_setfsuid, foreign) < 0 && errno == EPERM);
-    must(syscall(SYS_setresgid, first, own, first + 99) == 0);
-    must(syscall(SYS_setreuid, own, -1) == 0 && syscall(SYS_setresuid, own, own, own) == 0);
-    must(getuid() == own && geteuid() == own && getegid() == own);
-}
-
-static void only_ids_of_the_range_can_be_taken(void **state)
-{
-    (void)state;
-    if (geteuid() != 0)
-        skip_because("only root can take ids");
-    in_child(ids_body, NULL);
-}
-
 static void unprepared_body(void *data)
 {
     (void)data;
@@ -783,7 +756,6 @@ int main(void)
         cmocka_unit_test(what_every_program_does_is_allowed),
         cmocka_unit_test(worn_filter_answers_as_the_table_says),
         cmocka_unit_test(without_a_listener_the_kernel_kills),
-        cmocka_unit_test(only_ids_of_the_range_can_be_taken),
         cmocka_unit_test(failure_to_install_is_told),
         cmocka_unit_test(with_a_listener_the_supervisor_is_told_the_call),
     };

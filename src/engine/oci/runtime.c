@@ -33,6 +33,7 @@ static const struct runtime_row rows[] = {
      .is_alone = true,
      .has_platform = true,
      .numbers_fds = true,
+     .waits_at_start = true,
      .memory_bytes = 128 << 20,
      .threads = 512,
      .before_run = runsc_arguments},

@@ -21,6 +21,7 @@ struct runtime_row {
     bool sees_groups;              /* it does not start where it finds no control groups */
     bool has_platform;             /* it is told by --platform how to catch system calls */
     bool numbers_fds;              /* descriptors are passed one by one, with their numbers; else from 3 on */
+    bool waits_at_start;           /* for the host's kernel, which it can be spared: see stage.c */
     int64_t memory_bytes;          /* what it takes for itself in a box, beside the program's */
     int64_t threads;               /* and how many */
     const char *const *before_run; /* arguments, NULL-terminated */

@@ -97,6 +97,19 @@ int seccomp_ids_install(uint32_t first, uint32_t count)
     return install(code, length, NULL);
 }
 
+int seccomp_call_remove(int number)
+{
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    return install(code, sizeof code / sizeof *code, NULL);
+}
+
 const char *seccomp_call_name(int number)
 {
     for (size_t i = 0; i < sizeof seccomp_names / sizeof *seccomp_names; i++)

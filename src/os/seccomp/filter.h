@@ -21,6 +21,10 @@ size_t seccomp_filter_write(enum policy_variant variant, bool has_listener, stru
  * range are let through, and those that drop all groups. */
 int seccomp_ids_install(uint32_t first, uint32_t count);
 
+/* On top of another filter, or alone: this call of the native ABI answers ENOSYS, as on a kernel without it.
+ * No layer: everything else is let through. */
+int seccomp_call_remove(int number);
+
 /* The name of a system call of the native ABI, or NULL. */
 const char *seccomp_call_name(int number);
 
