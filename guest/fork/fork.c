@@ -41,6 +41,8 @@ enum {
     SCOPE_SIGNAL = 1 << 1,
     CAPABILITIES_MAX = 64,
     WAIT_ALL = 0x40000000, /* __WALL */
+    SIGNALS = 64,
+    SIGACTION_WORDS = 4, /* of the kernel's struct: the first is the handler */
 };
 
 void leave(long code)
@@ -71,6 +73,17 @@ static long say(const struct fork_state *state, enum init_message_kind kind)
     return status < 0 ? status : 0;
 }
 
+void note_ignored(struct fork_state *state)
+{
+    enum { IGNORED = 1 /* SIG_IGN */ };
+    state->ignored = 0;
+    for (int number = 1; number <= SIGNALS; number++) {
+        unsigned long action[SIGACTION_WORDS] = {0};
+        if (raw_call(SYS_rt_sigaction, number, 0, RAW(action), 8, 0) == 0 && action[0] == IGNORED)
+            state->ignored |= UINT64_C(1) << (number - 1);
+    }
+}
+
 long say_entered(const struct fork_state *state)
 {
     return say(state, INIT_ENTERED);
@@ -80,7 +93,7 @@ static long pass_number(long number);
 
 /* Tells the host that we are there, and waits until it has mapped our user and made our groups; there is
  * something to do meanwhile. */
-static long enter(const struct fork_state *state)
+static long enter(struct fork_state *state)
 {
     char order = 0;
     int groups[DESCRIPTORS_MAX], group_count = 0;
@@ -89,6 +102,7 @@ static long enter(const struct fork_state *state)
         status = pass_number(state->number);
     if (status < 0)
         return status;
+    note_ignored(state);
     if (!take(state->fds[CONTROL], &order, 1, groups, &group_count) || order != INIT_ENTER)
         return -1;
     return join_groups(groups, group_count);
@@ -156,10 +170,10 @@ static void become_init(const struct fork_state *state, long program)
             leave(72);
     raw_call(SYS_close_range, 0, 2, 0, 0, 0);
     raw_call(SYS_close_range, 6, ~0U, 0, 0, 0);
-    /* What the interpreter ignores would stay ignored, the end of children above all. */
-    static const unsigned long by_default[4];
-    for (int number = 1; number <= 64; number++)
-        raw_call(SYS_rt_sigaction, number, RAW(by_default), 0, 8, 0);
+    static const unsigned long by_default[SIGACTION_WORDS];
+    for (int number = 1; number <= SIGNALS; number++)
+        if (state->ignored >> (number - 1) & 1)
+            raw_call(SYS_rt_sigaction, number, RAW(by_default), 0, 8, 0);
     char text[24];
     char *const arguments[] = {(char[]){"init"}, number_text(program, text + sizeof text), 0};
     char *const environment[] = {0};

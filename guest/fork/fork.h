@@ -4,6 +4,8 @@
 
 #include "plan.h"
 
+#include <stdint.h>
+
 #define HIDDEN __attribute__((visibility("hidden")))
 
 /* The order in which the descriptors of a new box come. */
@@ -31,7 +33,8 @@ struct fork_state {
     int landlock_abi;
     int is_plain;
     enum haste haste;
-    long number; /* of the interpreter, in its own pid namespace */
+    long number;      /* of the interpreter, in its own pid namespace */
+    uint64_t ignored; /* signals, as bits: see note_ignored */
     long failure;
 };
 
@@ -39,6 +42,10 @@ __attribute__((noreturn)) HIDDEN void leave(long code);
 
 /* The new box's first process: joins by files, and closes them. 0 or a negative errno. */
 HIDDEN long join_groups(const int *fds, int count);
+
+/* The same: which signals the interpreter ignores, as an execution would not change that. Asked while the
+ * host is busy, as it takes longer than to change the few. */
+HIDDEN void note_ignored(struct fork_state *state);
 
 /* The same: says to the host that it is there. */
 HIDDEN long say_entered(const struct fork_state *state);

@@ -70,6 +70,7 @@ long plain_first_process(struct fork_state *state)
         status = raw_call(SYS_setsid, 0, 0, 0, 0, 0);
     if (status >= 0)
         status = say_entered(state);
+    note_ignored(state);
     if (status == 0 && (!take(state->fds[CONTROL], (char *)&entry, sizeof entry, groups, &group_count) ||
                         entry.order != INIT_ENTER))
         status = -EPIPE;

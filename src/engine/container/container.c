@@ -344,7 +344,7 @@ static int container_fork_into(struct box *parent, struct box *child, const stru
     struct cgroup_limits group_limits;
     int status = group_choose_limits(child, &group_limits, err);
     if (status == 0)
-        status = forking_fill_place(parent, child, request, &group_limits, err);
+        status = forking_fill_place(parent, child, request, err);
     note_rules(parent, child);
     if (status == 0)
         inspect_list_layers(child, &group_limits, result);

@@ -386,6 +386,8 @@ static int strip(struct box *parent, struct error *err)
 static int make_groups(struct box *child, const struct cgroup_limits *limits, struct error *err)
 {
     int status = cgroup_create(child->cgroups, child->identity->name, limits, &child->group, err);
+    if (status == 0) /* here, where nobody waits for it */
+        status = cgroup_verify_limits(&child->group, limits, err);
     if (status == 0)
         status = cgroup_join_open(&child->group, err);
     return status < 0 ? status : cgroup_usage_open(&child->group, err);
@@ -452,8 +454,8 @@ static int let_settle(const struct box *child, struct error *err)
 }
 
 /* Init has executed and the program is there: the parent's program goes on, and we look at both. */
-static int inspect_both(const struct inspect_kin *kin, struct box *child, const struct cgroup_limits *limits,
-                        const struct stat *init_program, bool opens_files, struct error *err)
+static int inspect_both(const struct inspect_kin *kin, struct box *child, const struct stat *init_program,
+                        bool opens_files, struct error *err)
 {
     bool has_more = false;
     child->program_pid = child_of(child->pid, &has_more);
@@ -462,7 +464,7 @@ static int inspect_both(const struct inspect_kin *kin, struct box *child, const 
     int status = inspect_fork_alone(child, err);
     if (status == 0 && opens_files) /* it may open its files, while we look at the rest */
         status = say(child->channel_fd, INIT_GO, err);
-    return status < 0 ? status : inspect_fork(kin, child, limits, init_program, err);
+    return status < 0 ? status : inspect_fork(kin, child, init_program, err);
 }
 
 /* What the helper made comes over a socket that nobody else has. */
@@ -569,8 +571,7 @@ static int make_copy(struct box *parent, struct box *child, const struct cgroup_
 
 /* Its place is furnished: what is left of it is its own, and the proof that it is. */
 static int complete(struct box *parent, const struct inspect_kin *kin, struct box *child,
-                    const struct fork_request *request, const struct cgroup_limits *limits,
-                    const struct stat *init_program, struct error *err)
+                    const struct fork_request *request, const struct stat *init_program, struct error *err)
 {
     int status = join_family(parent, child, err);
     if (status == 0)
@@ -585,7 +586,7 @@ static int complete(struct box *parent, const struct inspect_kin *kin, struct bo
         status = launch_await_verified(child, FORK_STEP_MS, NULL, NULL, err);
     if (status == 0)
         status = fork_await_program(child, err);
-    return status < 0 ? status : inspect_both(kin, child, limits, init_program, request->with_files, err);
+    return status < 0 ? status : inspect_both(kin, child, init_program, request->with_files, err);
 }
 
 /* Its program has where it may run from its init. */
@@ -652,7 +653,7 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
         status = furnish(child, &room, err);
     launch_close(&launch); /* or we would never see the end of the pipes */
     if (status == 0)
-        status = complete(parent, &kin, child, request, limits, &init_program, err);
+        status = complete(parent, &kin, child, request, &init_program, err);
     let_roam(child);
     return status;
 }
@@ -693,7 +694,7 @@ static int let_copy(const struct box *child, const struct fork_request *request,
 }
 
 int forking_fill_place(struct box *parent, struct box *child, const struct fork_request *request,
-                       const struct cgroup_limits *limits, struct error *err)
+                       struct error *err)
 {
     struct stat init_program;
     struct inspect_kin kin;
@@ -706,7 +707,7 @@ int forking_fill_place(struct box *parent, struct box *child, const struct fork_
     let_pass(parent->family, 0, 0);
     pthread_mutex_unlock(&parent->family->forking);
     if (status == 0)
-        status = complete(parent, &kin, child, request, limits, &init_program, err);
+        status = complete(parent, &kin, child, request, &init_program, err);
     let_roam(child);
     return status;
 }

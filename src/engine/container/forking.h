@@ -31,7 +31,7 @@ int forking_fork(struct box *parent, struct box *child, const struct fork_reques
 int forking_make_place(struct box *parent, struct box *child, const struct fork_request *request,
                        const struct cgroup_limits *limits, struct error *err);
 int forking_fill_place(struct box *parent, struct box *child, const struct fork_request *request,
-                       const struct cgroup_limits *limits, struct error *err);
+                       struct error *err);
 
 /* Shows the inputs of the box's spec (files; there are none yet) in a fork that begins anew. */
 int forking_show_inputs(struct box *box, struct error *err);

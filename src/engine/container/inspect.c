@@ -165,8 +165,8 @@ int inspect_fork_alone(const struct box *child, struct error *err)
     return status < 0 ? status : inspect_process(child, child->program_pid, program_fd, "", err);
 }
 
-int inspect_fork(const struct inspect_kin *kin, struct box *child, const struct cgroup_limits *limits,
-                 const struct stat *init_program, struct error *err)
+int inspect_fork(const struct inspect_kin *kin, struct box *child, const struct stat *init_program,
+                 struct error *err)
 {
     char program[16];
     snprintf(program, sizeof program, "%d", (int)child->program_pid);
@@ -178,7 +178,7 @@ int inspect_fork(const struct inspect_kin *kin, struct box *child, const struct 
     if (status == 0)
         status = inspect_program(kin, program_fd, err);
     if (status == 0)
-        status = cgroup_verify(&child->group, limits, child->program_pid, err);
+        status = cgroup_verify_member(&child->group, child->program_pid, err);
     if (status == 0)
         status = inspect_init(child, init_fd, init_program, err);
     if (status == 0)

@@ -21,8 +21,8 @@ int inspect_namespaces_of(pid_t pid, struct look_namespaces *ret, struct error *
  * done nothing (it is alone, in its own directory, and has brought no descriptor), and before init is looked
  * at: an orphan goes from below the one to the other, and not back. */
 int inspect_fork_alone(const struct box *child, struct error *err);
-int inspect_fork(const struct inspect_kin *kin, struct box *child, const struct cgroup_limits *limits,
-                 const struct stat *init_program, struct error *err);
+int inspect_fork(const struct inspect_kin *kin, struct box *child, const struct stat *init_program,
+                 struct error *err);
 
 /* The layers that were proved, for the result. */
 void inspect_list_layers(const struct box *box, const struct cgroup_limits *group_limits,
