@@ -103,30 +103,58 @@ static bool shares_memory(pid_t one, pid_t other)
     return syscall(SYS_kcmp, one, other, KCMP_VM_, 0, 0) == 0;
 }
 
+/* Marks who shares the memory of the one at `at` now, of those behind it; returns whether anybody does. */
+static bool mark_twins(struct watched_weight *weights, size_t count, size_t at)
+{
+    bool has_twins = false;
+    const pid_t pid = weights[at].pid;
+    for (size_t i = at + 1; i < count && i - at < NEIGHBOURS; i++) {
+        if (weights[i].twin_of && weights[i].twin_of != pid)
+            continue;
+        weights[i].twin_of = shares_memory(pid, weights[i].pid) ? pid : 0;
+        has_twins |= weights[i].twin_of != 0;
+    }
+    return has_twins;
+}
+
+/* -1: nobody tells. */
+static int64_t read_share(pid_t pid)
+{
+    static const char *const proportional[] = {"\nPss_Anon:", "\nPss_Shmem:", "\nSwapPss:", NULL};
+    static const char *const page_tables[] = {"\nVmPTE:", NULL};
+    int64_t share = read_memory(pid, "smaps_rollup", proportional);
+    int64_t tables = share < 0 ? 0 : read_memory(pid, "status", page_tables);
+    return share < 0 ? share : share + (tables > 0 ? tables : 0);
+}
+
+/* Of one, and of all that share its memory with it, which are passed over. To read it takes milliseconds, in
+ * which it may execute another program: then it is not known what was read, and the others are on their own.
+ */
+static int64_t read_share_of_twins(struct watched_weight *weights, size_t count, size_t at)
+{
+    bool had_twins = mark_twins(weights, count, at);
+    int64_t share = read_share(weights[at].pid);
+    return had_twins && !mark_twins(weights, count, at) ? read_share(weights[at].pid) : share;
+}
+
 /* Pages that forked processes share are counted by their proportional share. That walks every page of each of
  * them, and a program can make it take a second: so the heaviest come first, and it ends when it has seen
  * enough, or has looked for long enough. Of the rest all that they can see counts as their own. */
 static int64_t sum_proportional(struct watched_weight *weights, size_t count, int64_t limit)
 {
-    static const char *const proportional[] = {"\nPss_Anon:", "\nPss_Shmem:", "\nSwapPss:", NULL};
-    static const char *const page_tables[] = {"\nVmPTE:", NULL};
     const int64_t until_us = clock_monotonic_us() + CLOSE_LOOK_MOST_US;
     int64_t sum = 0;
     qsort(weights, count, sizeof *weights, compare_heavier);
     for (size_t i = 0; i < count && sum <= limit; i++) {
         bool is_late = clock_monotonic_us() > until_us;
-        bool is_known = false; /* one memory weighs the same wherever it is looked at, but for a moment */
-        for (size_t j = i; !is_late && !is_known && j > 0 && i - j < NEIGHBOURS; j--)
-            is_known = shares_memory(weights[i].pid, weights[j - 1].pid);
-        if (is_known)
+        if (weights[i].twin_of)
             continue;
-        int64_t share = is_late ? -1 : read_memory(weights[i].pid, "smaps_rollup", proportional);
-        int64_t tables = share < 0 ? 0 : read_memory(weights[i].pid, "status", page_tables);
+        int64_t share = is_late ? -1 : read_share_of_twins(weights, count, i);
         /* A process can hide its pages from its own user, and then all of them count as its own. One that has
          * ended meanwhile tells nothing here either, but has none any more. */
         if (share < 0)
             share = read_memory(weights[i].pid, "status", plain_keys);
-        sum += (share > 0 ? share : 0) + (tables > 0 ? tables : 0);
+        sum += share > 0 ? share : 0;
     }
     return sum;
 }
@@ -142,7 +170,7 @@ static int64_t sum_memory(struct watchdog *watchdog, const pid_t *pids, size_t c
         int64_t one = read_memory(pids[i], "status", plain_keys);
         if (one > limit)
             return one; /* no sharing makes that less */
-        watchdog->weights[i] = (struct watched_weight){pids[i], one > 0 ? one : 0};
+        watchdog->weights[i] = (struct watched_weight){.pid = pids[i], .bytes = one > 0 ? one : 0};
         sum += watchdog->weights[i].bytes;
     }
     if (sum <= limit)

@@ -16,6 +16,7 @@ struct watched_process {
 struct watched_weight {
     pid_t pid;
     int64_t bytes;
+    pid_t twin_of; /* whose memory is its own, and counted there; 0: nobody's */
 };
 
 /* What a file system has left. */
