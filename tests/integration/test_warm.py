@@ -277,6 +277,43 @@ print(random.random(), numpy.random.rand(), numpy.random.default_rng().random(),
         assert len(set(column)) == len(seen), column
 
 
+def mounts_of(pid):
+    return [line.split()[4] for line in pathlib.Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]
+
+
+def test_fork_brings_nothing_along_that_it_has_anew(kept):
+    """Each mount of a zygote is copied with each fork, and stays below the fork's own."""
+    warm(kept, "print(1)")
+    kept.await_state(lambda state: state["spares"] >= 4, 20)
+    init = kept.state()["zygote_pid"]
+    program, *_ = pathlib.Path(f"/proc/{init}/task/{init}/children").read_text().split()
+    assert "/usr" in mounts_of(program)
+    assert not [place for place in mounts_of(program) if place.startswith(("/proc", "/tmp", "/run", "/home", "/data", "/dev/pts", "/dev/shm"))]
+    forks = pathlib.Path(f"/proc/{program}/task/{program}/children").read_text().split()
+    assert all("/proc/cmdline" in mounts_of(fork) for fork in forks)
+    doubled = [fork for fork in forks if mounts_of(fork).count("/proc") > 1]
+    assert len(forks) >= 4 and len(doubled) <= 1, "only the first, from before its zygote was through with its own"
+
+
+def test_helpers_leave_no_descriptor_behind(kept, tmp_path):
+    """They have the keeper's own while they are inside of a box."""
+    (tmp_path / "a.txt").write_text("a")
+    pid, count = kept.state()["pid"], lambda: len(os.listdir(f"/proc/{pid}/fd"))
+    read = "print(open('/data/input/a.txt').read())"
+
+    def run(times):
+        for _ in range(times):
+            assert warm(kept, read, "--input", str(tmp_path / "a.txt")).stdout == "a\n"
+            assert warm(kept, "print(1)").stdout == "1\n"
+        kept.await_state(lambda state: state["spares"] >= 4 and state["running"] == 0, 20)
+        time.sleep(1)  # what was used is destroyed, and places are made again
+
+    run(2)
+    before = count()
+    run(12)
+    assert count() <= before + 12, "of 24 runs with several helpers each"
+
+
 def test_boxes_cannot_see_each_other_nor_the_zygote(kept):
     code = """
 import os, pathlib
