@@ -50,7 +50,7 @@ bool room_finds_files(int scratch_fd);
 int room_refurnish(const struct room *room, int pidfd, struct error *err);
 
 /* In a helper: takes out of a box that is only there to be forked what each of its forks gets anew. All its
- * mounts are copied with each fork and taken apart again, which takes 7 us each. */
+ * mounts are copied with each fork and taken apart again. */
 int room_strip(const struct room *room, int pidfd, struct error *err);
 
 /* In a helper: goes into a spare, or a fork that began anew, and shows its inputs, for which there are places
